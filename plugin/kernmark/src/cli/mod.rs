@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Command line: one file for each subcommand.
+
+use crate::exit::{Exit, Failure};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Validates a posted patch series: before/after numbers from fresh boots.
+#[derive(Debug, Parser)]
+#[command(name = "kernmark", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+/// Runs the command line of this process and says how it ended.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let usage = error.use_stderr();
+            // Nothing is left to do when even the message cannot be written.
+            let _ = error.print();
+            return if usage { Exit::Usage } else { Exit::Clean }.into();
+        }
+    };
+    match run(arguments.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("kernmark: {error:#}");
+            error.downcast_ref::<Failure>().map_or(Exit::Bug, |f| f.exit).into()
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {}
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Every effect of kernmark lives here: processes, files, clock, network.
+
+pub mod cli;
+pub mod exit;
+pub mod kernel;
+pub mod runners;

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests over real parts: kernels, QEMU, git, kcidb-io. Run by `scripts/test`.

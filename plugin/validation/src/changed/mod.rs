@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which functions a series changes, and whether the workloads executed them.
+//!
+//! SAME means something only for code that ran (statistics.md 3.10), so every
+//! result says "executed: k of n changed functions".
+
+use serde::{Deserialize, Serialize};
+
+/// A function whose body one of the patches changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ChangedFunction {
+    /// Source file, relative to the top of the tree.
+    pub file: String,
+    /// C identifier.
+    pub function: String,
+    /// 1-based indices of the patches that change it.
+    pub patches: Vec<u32>,
+}
+
+/// Where a changed function ended up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// The file was not compiled, or the function vanished (unused static, `#if`).
+    NotCompiled,
+    /// Compiled into its callers; the function profiler cannot see it.
+    Inlined,
+    /// In the image, but no workload ran it.
+    NotExecuted,
+    /// In the image and executed by a workload.
+    Executed,
+    /// In the image; whether it ran could not be observed (`notrace`, no profiler).
+    Unknown,
+}
+
+/// A changed function with its fate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionFate {
+    /// The function.
+    #[serde(flatten)]
+    pub changed: ChangedFunction,
+    /// Where it ended up.
+    pub fate: Fate,
+}
+
+/// Every changed function and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Executed {
+    /// One entry for each changed function, by file and name.
+    pub functions: Vec<FunctionFate>,
+    /// Changed lines outside any function (structures, macros, data), by file: number of hunks.
+    pub outside_functions: Vec<(String, u32)>,
+}
+
+impl Executed {
+    /// Number of changed functions.
+    pub fn changed(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// How many changed functions have this fate.
+    pub fn count(&self, fate: Fate) -> usize {
+        self.functions.iter().filter(|f| f.fate == fate).count()
+    }
+
+    /// Names of the changed functions with this fate.
+    pub fn names(&self, fate: Fate) -> Vec<&str> {
+        self.functions.iter().filter(|f| f.fate == fate).map(|f| f.changed.function.as_str()).collect()
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Samples to a comparison: maths only. The report view keeps the published
+//! rule sets (protocol.md 7), the verdict view decides (statistics.md).
+
+use crate::plan::Evidence;
+use serde::{Deserialize, Serialize};
+
+/// `comparison.json`, and the JSON of `kernmark compare`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonFile {
+    /// 1.
+    pub version: u32,
+    /// By experiment, workload, metric, then contrast.
+    pub comparisons: Vec<Comparison>,
+    /// Which changed functions ran; absent for bare tables.
+    pub executed: Option<ExecutedCount>,
+}
+
+/// One metric compared between two builds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Experiment name; experiments are never pooled.
+    pub experiment: String,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix; the default arm has none.
+    pub metric: String,
+    /// `new/old`, by build label.
+    pub contrast: String,
+    /// Unit of the endpoints: `ns`, `instructions`, `ratio` ...
+    pub unit: String,
+    /// `lower` or `higher`.
+    pub better: String,
+    /// Every pairing of a new with an old boot.
+    pub endpoints: Vec<Endpoint>,
+    /// Smallest endpoint change.
+    pub min_change_percent: Option<f64>,
+    /// Largest endpoint change.
+    pub max_change_percent: Option<f64>,
+    /// The same without the first sample of each point.
+    pub min_drop_first_percent: Option<f64>,
+    /// The same without the first sample of each point.
+    pub max_drop_first_percent: Option<f64>,
+    /// Largest CV of the points involved.
+    pub max_cv_percent: Option<f64>,
+    /// Drift of the old side (formula by rule set).
+    pub old_drift_percent: Option<f64>,
+    /// Drift of the new side (formula by rule set).
+    pub new_drift_percent: Option<f64>,
+    /// CV and drift gates hold.
+    pub stability_pass: bool,
+    /// `slower`, `faster` or `none`.
+    pub signal_direction: String,
+    /// Stable, and a direction.
+    pub signal_pass: bool,
+    /// Label of the fsnotify rule set.
+    pub label: Option<String>,
+    /// What is claimed.
+    pub verdict: MetricVerdict,
+}
+
+/// One pairing of a new with an old boot.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Point value of the new build.
+    pub new: f64,
+    /// Point value of the old build.
+    pub old: f64,
+    /// 100 (new/old - 1).
+    pub change_percent: f64,
+}
+
+/// What is claimed about one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricVerdict {
+    /// Kind of evidence; decides which names are possible.
+    pub evidence: Evidence,
+    /// The claim.
+    pub name: VerdictName,
+    /// Best estimate.
+    pub change_percent: Option<f64>,
+    /// `[low, high]`; for `path` the range over seeds.
+    pub interval_percent: Option<[f64; 2]>,
+    /// Confidence of the interval; absent where the interval is a range.
+    pub confidence: Option<f64>,
+    /// Why, each for a person, each saying what to do next where there is something to do.
+    pub reasons: Vec<String>,
+}
+
+/// The claims. The first four for `time`, the next three for `path`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VerdictName {
+    /// Takes more time.
+    #[serde(rename = "SLOWER")]
+    Slower,
+    /// Takes less time.
+    #[serde(rename = "FASTER")]
+    Faster,
+    /// Equivalent within the stated bound.
+    #[serde(rename = "NO CHANGE")]
+    NoChange,
+    /// Executes more instructions.
+    #[serde(rename = "LONGER")]
+    Longer,
+    /// Executes fewer instructions.
+    #[serde(rename = "SHORTER")]
+    Shorter,
+    /// The same within the stated bound.
+    #[serde(rename = "SAME")]
+    Same,
+    /// Not decided; the reasons say why.
+    #[serde(rename = "INCONCLUSIVE")]
+    Inconclusive,
+}
+
+impl std::fmt::Display for VerdictName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Slower => "SLOWER",
+            Self::Faster => "FASTER",
+            Self::NoChange => "NO CHANGE",
+            Self::Longer => "LONGER",
+            Self::Shorter => "SHORTER",
+            Self::Same => "SAME",
+            Self::Inconclusive => "INCONCLUSIVE",
+        })
+    }
+}
+
+/// "executed: k of n changed functions" in `comparison.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutedCount {
+    /// Functions the series changes.
+    pub changed: usize,
+    /// Of them in the image (inlined ones included).
+    pub compiled: usize,
+    /// Of them run by the workloads.
+    pub executed: usize,
+    /// Compiled but not seen running, by name.
+    pub not_executed: Vec<String>,
+}
+
+/// The measurements of one boot, as the comparison takes them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Experiment name.
+    pub experiment: String,
+    /// Point name (`base-A`).
+    pub point: String,
+    /// Build label.
+    pub build: String,
+    /// 1-based place in the order.
+    pub boot: u64,
+    /// Seed of the palindrome; `None` for tables and for `time` evidence.
+    pub seed: Option<u64>,
+    /// One entry for each workload and metric.
+    pub measurements: Vec<Measurement>,
+}
+
+/// One metric of one boot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// `ns`, `instructions`, `ratio` ...
+    pub unit: String,
+    /// `lower` or `higher`.
+    pub better: String,
+    /// Sample values in order (path: single operations); or one published median.
+    pub values: Values,
+    /// Per operation time off the CPU, ns; empty when not measured.
+    pub waiting: Vec<f64>,
+}
+
+/// The numbers behind one measurement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// Samples in order, warm-ups already left out.
+    Samples(Vec<f64>),
+    /// A points table: median and CV only.
+    Summary {
+        /// Median of the point.
+        median: f64,
+        /// CV of the point, percent, where published.
+        cv_percent: Option<f64>,
+    },
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Everything a report can say, gathered from the files of a bundle.
+
+use crate::builds::BuildRecord;
+use crate::changed::Executed;
+use crate::compare::ComparisonFile;
+use crate::mail::Series;
+use crate::plan::Plan;
+use crate::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything a report can say. Each report format is a pure function of this.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// `series.json`.
+    pub series: Series,
+    /// `plan.json`.
+    pub plan: Plan,
+    /// `plan.json`'s protocol hash.
+    pub protocol_sha256: String,
+    /// `builds.json`.
+    pub builds: Vec<BuildRecord>,
+    /// `comparison.json`.
+    pub comparison: ComparisonFile,
+    /// `verdict.json`.
+    pub verdict: Verdict,
+    /// Changed functions and whether they ran.
+    pub executed: Executed,
+    /// Calls per operation that differ between neighbouring builds.
+    pub call_changes: Vec<CallChange>,
+    /// Instructions per object from two sizes, where a workload has two.
+    pub growth: Vec<Growth>,
+    /// Facts that all boots agree in: `kernfs.rmdir nodes` -> 26.
+    pub facts: BTreeMap<String, u64>,
+    /// Workloads and arms that did not run, with reason.
+    pub skips: Vec<(String, String)>,
+    /// Environment of the base boots.
+    pub environment: BTreeMap<String, String>,
+    /// Where this came from.
+    pub provenance: Provenance,
+}
+
+/// Calls of one function per operation, in each build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallChange {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// `rmdir` ...
+    pub operation: String,
+    /// The function.
+    pub function: String,
+    /// Its caller; `None` for the sum over all callers.
+    pub caller: Option<String>,
+    /// Calls per operation, by build in plan order.
+    pub per_operation: Vec<f64>,
+}
+
+/// How a cost grows with the number of objects.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// Workload id.
+    pub workload: String,
+    /// Metric without arm.
+    pub metric: String,
+    /// What is counted: `kernfs node`.
+    pub object: String,
+    /// Build label whose added cost over the base this is.
+    pub build: String,
+    /// Added cost per object.
+    pub per_object: f64,
+    /// Added cost that does not depend on the number.
+    pub constant: f64,
+    /// The two sizes: (objects, added cost).
+    pub sizes: Vec<(u64, f64)>,
+}
+
+/// Where the numbers came from and how to get them again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Version of kernmark.
+    pub tool_version: String,
+    /// Tree, for a person: `linux-source-6.12 6.12.117-1`.
+    pub tree: String,
+    /// 40 hex digits where the tree is a git repository.
+    pub base_commit: Option<String>,
+    /// One command that repeats the experiment.
+    pub repeat: String,
+    /// RFC 3339 time at which the experiment started.
+    pub started: String,
+    /// Seconds from start to verdict.
+    pub duration_seconds: u64,
+    /// Who runs this, for the signature: `NAME <address>`; `None` for a private run.
+    pub operator: Option<String>,
+    /// Where the bundle can be fetched; `None` for a private run.
+    pub bundle_url: Option<String>,
+    /// KCIDB origin.
+    pub origin: String,
+}

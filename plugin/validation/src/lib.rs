@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The pure stages of kernmark, in flow order: mail bytes to verdict and report.
+//!
+//! Deliberately absent: files, network, processes, clock, environment,
+//! randomness. Every stage takes values and returns values that serialise to
+//! one file of the bundle, so that any stage can be redone from its input.
+
+pub mod builds;
+pub mod changed;
+pub mod compare;
+pub mod findings;
+pub mod mail;
+pub mod plan;
+pub mod report;
+pub mod samples;
+pub mod verdict;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Comparison and policy to the verdict on a series: `verdict.json`.
+
+use crate::compare::VerdictName;
+use serde::{Deserialize, Serialize};
+
+/// The verdict on a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// 1.
+    pub version: u32,
+    /// What came out.
+    pub outcome: Outcome,
+    /// 0 nothing slower, 1 regression, 3 missing, inconclusive or not built.
+    pub exit_code: u8,
+    /// The metric that speaks first, `workload metric`; `None` when none does.
+    pub headline: Option<Headline>,
+    /// Why, each for a person.
+    pub reasons: Vec<String>,
+}
+
+/// The metric a reply opens with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Headline {
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Label of the build that first shows most of the change: `2/2`, or `patched`.
+    pub culprit: String,
+    /// Whole-series change, percent.
+    pub change_percent: f64,
+}
+
+/// What came out for the series as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Outcome {
+    /// The claim of the metric that speaks first.
+    Measured {
+        /// The claim.
+        verdict: VerdictName,
+        /// An operation waits (sleeps) that did not before.
+        new_waiting: bool,
+        /// The change grows with the number of objects.
+        grows_per_object: bool,
+    },
+    /// All images are identical: SAME without a boot.
+    IdenticalImages,
+    /// A touched file was not compiled and its option cannot be switched on.
+    NotBuilt {
+        /// The file.
+        file: String,
+        /// The option, when one was found.
+        option: Option<String>,
+        /// Why not.
+        reason: String,
+    },
+    /// A build or boot failed, or a log is unusable.
+    Invalid {
+        /// Which build or point.
+        place: String,
+        /// What happened.
+        reason: String,
+    },
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the board prints and the host reads: records and their line framing.
+//!
+//! Nothing here measures, computes or does I/O. A record is one JSON value on
+//! one line with its own checksum, so that a cut, garbled or forged line is
+//! seen and named (see [`frame`]).
+
+pub mod frame;
+pub mod record;
+
+pub use frame::{LineProblem, PREFIX, frame, unframe};
+pub use record::*;

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The records of one boot, in the order a boot prints them.
+//!
+//! All numbers are integers; the host turns them into floats. Units: `_ns` is
+//! nanoseconds of the clock that [`Start::clock`] names. On the deterministic
+//! runner one nanosecond of the guest's TSC is one executed instruction.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the record format, in [`Start::format`].
+pub const FORMAT: u32 = 1;
+
+/// One line of results.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// First line of a boot.
+    Start(Start),
+    /// One field of the environment record (workloads.md 1.5).
+    Environment(Environment),
+    /// A whole number that a workload states about its set-up.
+    Fact(Fact),
+    /// Single operations, timed one by one.
+    Operations(Operations),
+    /// One sample: a summarised block of operations.
+    Sample(Sample),
+    /// Distribution of single operations.
+    Histogram(Histogram),
+    /// Function hits of an untimed pass (function profiler).
+    Profile(Profile),
+    /// Function calls by caller of an untimed pass (function tracer).
+    Calls(Calls),
+    /// An observation that could not be made, and why. Never a zero.
+    NotAvailable(NotAvailable),
+    /// A correctness condition of a workload and whether it held.
+    Check(Check),
+    /// A workload or arm that cannot run here, and why.
+    Skip(Skip),
+    /// Last line of a boot.
+    End(End),
+}
+
+/// First line of a boot: who prints, for which point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// `run` or `observe`.
+    pub pass: String,
+    /// Protocol hash handed in by the host; empty when run by hand.
+    pub protocol: String,
+    /// Point name handed in by the host; empty when run by hand.
+    pub point: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// `monotonic_raw`, `monotonic` or `tsc`.
+    pub clock: String,
+    /// Version of the board binary.
+    pub version: String,
+}
+
+/// One field of the environment record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// `before` or `after` the measurement.
+    pub when: String,
+    /// Field name, dotted (`cpu.model`, `kernel.release`).
+    pub key: String,
+    /// Value as read, one line.
+    pub value: String,
+}
+
+/// A whole number that a workload states about its set-up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// `nodes`, `superblocks` ...
+    pub name: String,
+    /// The number.
+    pub value: u64,
+}
+
+/// A run of single operations, timed one by one; one chunk of a longer series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operations {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// Metric id without the arm, e.g. `remove`.
+    pub metric: String,
+    /// `ns`.
+    pub unit: String,
+    /// `lower` or `higher`.
+    pub better: String,
+    /// 0-based index of the first value among the non-warmup operations.
+    pub first: u64,
+    /// Duration of each operation, ns.
+    pub values: Vec<u64>,
+    /// Of that, time off the CPU (wall minus thread CPU time), ns; empty when not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<u64>,
+}
+
+/// One sample: a block of operations summarised on the board.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// Metric id without the arm.
+    pub metric: String,
+    /// `ns`.
+    pub unit: String,
+    /// `lower` or `higher`.
+    pub better: String,
+    /// 1-based number of the sample; warmups are not reported.
+    pub sample: u64,
+    /// Operations in the sample.
+    pub operations: u64,
+    /// Sum over the operations, in `unit`; the sample value is `sum / operations`.
+    pub sum: u64,
+}
+
+/// Distribution of single operations (hdrhistogram, 3 significant digits).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// Metric id without the arm.
+    pub metric: String,
+    /// `ns`.
+    pub unit: String,
+    /// Recorded buckets: (highest equivalent value, count), ascending.
+    pub buckets: Vec<(u64, u64)>,
+    /// Smallest operation.
+    pub min: u64,
+    /// Largest operation.
+    pub max: u64,
+}
+
+/// Function hits over a whole section, all tasks and interrupts included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// `workload` (set-up, operations, teardown) or an operation's name (`rmdir`).
+    pub section: String,
+    /// Operations performed while the profiler was on; 0 for `workload`.
+    pub operations: u64,
+    /// (function, hits); one chunk of a longer list.
+    pub functions: Vec<(String, u64)>,
+}
+
+/// Function calls made by the measuring task itself in one kind of operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// The traced operation, e.g. `rmdir`.
+    pub operation: String,
+    /// How many operations were traced; counts are totals over them.
+    pub operations: u64,
+    /// (function, caller, calls); one chunk of a longer list.
+    pub calls: Vec<(String, String, u64)>,
+}
+
+/// An observation that could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotAvailable {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// `profile` or `calls`.
+    pub what: String,
+    /// Why, for a person.
+    pub reason: String,
+}
+
+/// A correctness condition and whether it held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Workload id; empty for the machine as a whole.
+    pub workload: String,
+    /// Arm id; empty for the machine as a whole.
+    pub arm: String,
+    /// Name of the condition.
+    pub name: String,
+    /// Whether it held.
+    pub pass: bool,
+    /// What was seen.
+    pub detail: String,
+}
+
+/// A workload or arm that cannot run here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skip {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id; empty when the whole workload is skipped.
+    pub arm: String,
+    /// Why, and what would make it run.
+    pub reason: String,
+}
+
+/// Last line of a boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Number of records before this one.
+    pub records: u64,
+    /// `ok`, or `failed: REASON`.
+    pub status: String,
+}
