@@ -7,14 +7,43 @@
 use serde::{Deserialize, Serialize};
 
 /// A function whose body one of the patches changes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangedFunction {
     /// Source file, relative to the top of the tree.
     pub file: String,
-    /// C identifier.
+    /// Linker symbol: the C identifier, for a system call its `__x64_sys_` entry.
     pub function: String,
     /// 1-based indices of the patches that change it.
     pub patches: Vec<u32>,
+    /// Whether it is there on both sides.
+    #[serde(default)]
+    pub change: Change,
+    /// `static` or `inline`: the compiler may merge it into its callers.
+    #[serde(default)]
+    pub local: bool,
+    /// Marked `notrace` or `noinstr`: no profiler sees it.
+    #[serde(default)]
+    pub untraceable: bool,
+    /// The `#if` conditions around the definition, outermost first.
+    #[serde(default)]
+    pub conditions: Vec<String>,
+    /// For a local function: functions of the same file that call it, or call
+    /// such a caller; where it runs once it is merged into them.
+    #[serde(default)]
+    pub callers: Vec<String>,
+}
+
+/// On which sides a changed function exists.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// On both, with another body.
+    #[default]
+    Changed,
+    /// Only with the whole series applied.
+    Added,
+    /// Only in the base.
+    Removed,
 }
 
 /// Where a changed function ended up.
@@ -23,7 +52,8 @@ pub struct ChangedFunction {
 pub enum Fate {
     /// The file was not compiled, or the function vanished (unused static, `#if`).
     NotCompiled,
-    /// Compiled into its callers; the function profiler cannot see it.
+    /// Its file is compiled, but it has no symbol of its own: merged into its
+    /// callers, or dropped by the compiler as unused.
     Inlined,
     /// In the image, but no workload ran it.
     NotExecuted,
@@ -41,6 +71,9 @@ pub struct FunctionFate {
     pub changed: ChangedFunction,
     /// Where it ended up.
     pub fate: Fate,
+    /// For an inlined function: its callers that a workload executed.
+    #[serde(default)]
+    pub executed_callers: Vec<String>,
 }
 
 /// Every changed function and what became of it.
