@@ -3,5 +3,6 @@
 
 pub mod cli;
 pub mod exit;
+pub mod interrupt;
 pub mod kernel;
 pub mod runners;
