@@ -3,6 +3,7 @@
 
 pub mod cli;
 pub mod exit;
+pub mod experiment;
 pub mod interrupt;
 pub mod kernel;
 pub mod runners;
