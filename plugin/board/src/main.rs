@@ -1,4 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The static binary that measures inside the kernel under test.
+//! The static binary that measures inside the kernel under test: as PID 1 of a
+//! guest, or as an ordinary program.
 
-fn main() {}
+mod cli;
+mod emit;
+mod init;
+mod machine;
+mod measure;
+mod observe;
+mod signals;
+mod stop;
+mod workloads;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if std::process::id() == 1 { init::run() } else { cli::main().into() }
+}

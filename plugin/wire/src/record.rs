@@ -30,6 +30,8 @@ pub enum Record {
     Profile(Profile),
     /// Function calls by caller of an untimed pass (function tracer).
     Calls(Calls),
+    /// NULL and other return values of one function in an untimed pass.
+    Returns(Returns),
     /// An observation that could not be made, and why. Never a zero.
     NotAvailable(NotAvailable),
     /// A correctness condition of a workload and whether it held.
@@ -175,6 +177,25 @@ pub struct Calls {
     pub calls: Vec<(String, String, u64)>,
 }
 
+/// Return values of one function called by the measuring task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returns {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// The traced operation, e.g. `rmdir`.
+    pub operation: String,
+    /// How many operations were traced; counts are totals over them.
+    pub operations: u64,
+    /// The function.
+    pub function: String,
+    /// Calls that returned NULL (0).
+    pub null: u64,
+    /// Calls that returned something else.
+    pub other: u64,
+}
+
 /// An observation that could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotAvailable {
@@ -182,7 +203,7 @@ pub struct NotAvailable {
     pub workload: String,
     /// Arm id.
     pub arm: String,
-    /// `profile` or `calls`.
+    /// `profile`, `calls` or `returns of FUNCTION`.
     pub what: String,
     /// Why, for a person.
     pub reason: String,

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! PID 1 of a guest: mounts what the workloads need, runs the command line that
+//! the kernel hands over, prints results on the second serial port, and ends
+//! the machine with a code that says how it went.
+
+use crate::cli;
+use crate::stop::Exit;
+use nix::libc;
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
+use std::fs::{self, File, OpenOptions};
+use std::process::ExitCode;
+
+/// Results go here, where no kernel message cuts into them.
+const RESULTS_PORT: &str = "/dev/ttyS1";
+/// I/O port of QEMU's isa-debug-exit device: writing `n` ends QEMU with `2 n + 1`.
+const EXIT_PORT: u16 = 0xf4;
+const EXIT_GOOD: u8 = 0x10;
+const EXIT_FAILED: u8 = 0x11;
+
+/// (source and type, where) of what is mounted; what the kernel lacks is left out.
+const MOUNTS: &[(&str, &str)] = &[
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/tmp"),
+    ("cgroup2", "/sys/fs/cgroup"),
+    ("debugfs", "/sys/kernel/debug"),
+    ("tracefs", "/sys/kernel/tracing"),
+];
+
+/// (file, limit): the defaults are too small for the workloads.
+const LIMITS: &[(&str, &str)] = &[
+    ("/proc/sys/fs/inotify/max_user_instances", "1024"),
+    ("/proc/sys/fs/inotify/max_user_watches", "1048576"),
+    ("/proc/sys/kernel/printk", "4 4 1 4"),
+];
+
+/// Runs as PID 1. Returns only where the machine cannot be ended.
+pub fn run() -> ExitCode {
+    for (kind, place) in MOUNTS {
+        // A directory or file system that is not there is a workload's `skip`, not ours.
+        let _ = fs::create_dir_all(place);
+        let _ = mount(Some(*kind), *place, Some(*kind), MsFlags::empty(), None::<&str>);
+    }
+    for (file, value) in LIMITS {
+        let _ = fs::write(file, value);
+    }
+    let results = results_port();
+    let exit = match &results {
+        Ok(port) => {
+            let arguments = std::iter::once("kernmark-board".to_owned()).chain(std::env::args().skip(1));
+            match port.try_clone() {
+                Ok(writer) => std::panic::catch_unwind(|| cli::run(arguments, Some(Box::new(writer))))
+                    .unwrap_or(Exit::Machine),
+                Err(error) => failed(&format!("{RESULTS_PORT}: {error}")),
+            }
+        }
+        Err(reason) => failed(reason),
+    };
+    if let Ok(port) = &results {
+        // Nothing can be done about a port that does not drain; the host sees a cut log.
+        let _ = tcdrain(port);
+    }
+    // What was skipped stands in the results; the host decides what it means.
+    end_machine(if matches!(exit, Exit::Done | Exit::Missing) { EXIT_GOOD } else { EXIT_FAILED });
+    // Without the exit device: the host knows by the end record that all went well.
+    let error = reboot(RebootMode::RB_AUTOBOOT);
+    eprintln!("kernmark-board: cannot end the machine: {error:?}");
+    exit.into()
+}
+
+fn failed(reason: &str) -> Exit {
+    eprintln!("kernmark-board: no results can be written: {reason}");
+    Exit::Machine
+}
+
+/// The second serial port, raw, so that bytes arrive as they are.
+fn results_port() -> Result<File, String> {
+    let port = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(RESULTS_PORT)
+        .map_err(|e| format!("{RESULTS_PORT}: {e}"))?;
+    let mut settings = tcgetattr(&port).map_err(|e| format!("{RESULTS_PORT}: {e}"))?;
+    cfmakeraw(&mut settings);
+    tcsetattr(&port, SetArg::TCSANOW, &settings).map_err(|e| format!("{RESULTS_PORT}: {e}"))?;
+    Ok(port)
+}
+
+/// Ends QEMU through its exit device; returns where there is none.
+fn end_machine(value: u8) {
+    // SAFETY: as PID 1 of a guest nothing else uses this port; without the
+    // device the write goes nowhere.
+    unsafe {
+        if libc::ioperm(u64::from(EXIT_PORT), 4, 1) == 0 {
+            std::arch::asm!("out dx, eax", in("dx") EXIT_PORT, in("eax") u32::from(value), options(nomem, nostack));
+        }
+    }
+}

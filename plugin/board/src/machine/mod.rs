@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The machine under measurement: its settings and its record.
+
+mod environment;
+mod knobs;
+
+pub use environment::environment;
+pub use knobs::Knobs;
+
+use std::path::Path;
+
+/// First line of a file, trimmed; `None` when it cannot be read or is empty.
+fn line(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// CPU numbers that have a directory `cpuN` under `root`/devices/system/cpu, ascending.
+fn cpus(root: &Path) -> Vec<usize> {
+    let mut found: Vec<usize> = std::fs::read_dir(root.join("devices/system/cpu"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Pins the measuring thread and says whether it stayed there (workloads.md 1.3).
+
+use crate::stop::Stop;
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// A CPU that this thread is pinned to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpu(pub usize);
+
+/// Pins this thread to the first of `wanted` (default: CPU 0, else the first allowed one).
+///
+/// # Errors
+/// None of the wanted CPUs is allowed, or the pinning did not take.
+pub fn pin(wanted: &[usize]) -> Result<Cpu, Stop> {
+    let this = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this).map_err(|e| Stop::failed("sched_getaffinity", e))?;
+    let is_allowed = |cpu: &usize| allowed.is_set(*cpu).unwrap_or(false);
+    let cpu = if wanted.is_empty() {
+        (0..CpuSet::count()).find(is_allowed)
+    } else {
+        wanted.iter().copied().find(is_allowed)
+    };
+    let Some(cpu) = cpu else {
+        return Err(Stop::Missing(format!(
+            "none of the CPUs {wanted:?} may be used; choose others with --cpus"
+        )));
+    };
+    let mut only = CpuSet::new();
+    only.set(cpu).map_err(|e| Stop::failed(format!("CPU {cpu}"), e))?;
+    sched_setaffinity(this, &only).map_err(|e| Stop::failed(format!("pinning to CPU {cpu}"), e))?;
+    let cpu = Cpu(cpu);
+    if cpu.is_here() { Ok(cpu) } else { Err(Stop::Failed(format!("pinning to CPU {} did not take", cpu.0))) }
+}
+
+impl Cpu {
+    /// Whether the thread may run here only, and runs here.
+    pub fn is_here(self) -> bool {
+        let exactly = sched_getaffinity(Pid::from_raw(0)).is_ok_and(|set| {
+            (0..CpuSet::count()).all(|cpu| set.is_set(cpu).unwrap_or(false) == (cpu == self.0))
+        });
+        exactly && sched_getcpu() == Ok(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_thread_is_where_it_should_be() {
+        std::thread::spawn(|| {
+            let cpu = pin(&[]).expect("some CPU is allowed");
+            assert!(cpu.is_here());
+            assert!(!Cpu(cpu.0 + 1).is_here());
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_named() {
+        std::thread::spawn(|| {
+            let error = pin(&[1023]).expect_err("no such CPU");
+            assert!(error.to_string().contains("1023"), "{error}");
+        })
+        .join()
+        .expect("no panic");
+    }
+}

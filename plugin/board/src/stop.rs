@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Why a run ends, and the exit code that says so.
+
+use std::process::ExitCode;
+
+/// Why a workload, or the whole run, does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    /// Something the workload needs is not here. Reported as `skip`.
+    #[error("{0}")]
+    Missing(String),
+    /// An operation failed, or a condition did not hold: the numbers are void.
+    #[error("{0}")]
+    Failed(String),
+    /// SIGINT or SIGTERM.
+    #[error("interrupted by a signal; everything changed was put back")]
+    Interrupted,
+    /// Results cannot be written.
+    #[error("cannot write results: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+impl Stop {
+    /// A failed condition with the operation and the system's own words.
+    pub fn failed(what: impl std::fmt::Display, error: impl std::fmt::Display) -> Self {
+        Self::Failed(format!("{what}: {error}"))
+    }
+}
+
+/// Exit codes, the same as those of `kernmark`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Usage or bad input.
+    Usage = 2,
+    /// Results missing: something was skipped that was asked for, or interrupted.
+    Missing = 3,
+    /// An operation failed or the machine would not do as asked.
+    Machine = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<&Stop> for Exit {
+    fn from(stop: &Stop) -> Self {
+        match stop {
+            Stop::Missing(_) | Stop::Interrupted => Self::Missing,
+            Stop::Failed(_) | Stop::Output(_) => Self::Machine,
+        }
+    }
+}
