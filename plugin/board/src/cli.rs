@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// Measures kernel paths on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "kernmark-board", version)]
+// Without colours: on a serial console they would only be noise in the log.
+#[command(name = "kernmark-board", version, color = clap::ColorChoice::Never)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

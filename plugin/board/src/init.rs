@@ -50,7 +50,8 @@ pub fn run() -> ExitCode {
     let results = results_port();
     let exit = match &results {
         Ok(port) => {
-            let arguments = std::iter::once("kernmark-board".to_owned()).chain(std::env::args().skip(1));
+            let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+            let arguments = std::iter::once("kernmark-board".to_owned()).chain(own_arguments(&command_line));
             match port.try_clone() {
                 Ok(writer) => std::panic::catch_unwind(|| cli::run(arguments, Some(Box::new(writer))))
                     .unwrap_or(Exit::Machine),
@@ -69,6 +70,12 @@ pub fn run() -> ExitCode {
     let error = reboot(RebootMode::RB_AUTOBOOT);
     eprintln!("kernmark-board: cannot end the machine: {error:?}");
     exit.into()
+}
+
+/// Words after the lone `--`. The kernel also hands over words before it that it
+/// does not know itself, so the argument vector of PID 1 is not the one to read.
+fn own_arguments(command_line: &str) -> impl Iterator<Item = String> {
+    command_line.split_whitespace().skip_while(|word| *word != "--").skip(1).map(str::to_owned)
 }
 
 fn failed(reason: &str) -> Exit {
@@ -96,6 +103,20 @@ fn end_machine(value: u8) {
     unsafe {
         if libc::ioperm(u64::from(EXIT_PORT), 4, 1) == 0 {
             std::arch::asm!("out dx, eax", in("dx") EXIT_PORT, in("eax") u32::from(value), options(nomem, nostack));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_words_after_the_dashes_are_ours() {
+        for (line, expected) in [
+            ("quiet nokaslr -- run a --arm b\n", vec!["run", "a", "--arm", "b"]),
+            ("quiet", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(super::own_arguments(line).collect::<Vec<_>>(), expected);
         }
     }
 }

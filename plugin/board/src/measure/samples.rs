@@ -98,7 +98,7 @@ pub fn measure(
 fn histogram(workload: &str, arm: &str, metric: &crate::workloads::Metric, row: &[Timed]) -> wire::Histogram {
     let mut histogram = Histogram::<u64>::new(3).expect("3 significant digits are supported");
     for time in row {
-        histogram.saturating_record(time.duration);
+        histogram.record(time.duration).expect("the histogram grows as needed");
     }
     wire::Histogram {
         workload: workload.into(),

@@ -4,6 +4,7 @@
 
 use crate::stop::Stop;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Trace buffer for each CPU: holds every call of some operations.
@@ -22,6 +23,8 @@ pub struct Tracefs {
 pub struct Tracing<'a> {
     tracefs: &'a Tracefs,
     probe: Option<String>,
+    /// Open for the whole pass, so that a mark is one write and nothing else.
+    marker: fs::File,
 }
 
 /// The function profiler, counting since it was made.
@@ -91,7 +94,10 @@ impl Tracefs {
     }
 
     fn tracing(&self, probe: Option<String>) -> Result<Tracing<'_>, String> {
-        let tracing = Tracing { tracefs: self, probe };
+        let path = self.root.join("trace_marker");
+        let marker =
+            fs::OpenOptions::new().write(true).open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let tracing = Tracing { tracefs: self, probe, marker };
         self.write("tracing_on", "0")?;
         self.write("current_tracer", "nop")?;
         self.write("buffer_size_kb", BUFFER_KB)?;
@@ -124,7 +130,7 @@ impl Tracing<'_> {
     /// # Errors
     /// The mark cannot be written.
     pub fn mark(&self, text: &str) -> Result<(), Stop> {
-        self.tracefs.write("trace_marker", text).map_err(Stop::Failed)
+        (&self.marker).write_all(text.as_bytes()).map_err(|e| Stop::failed("trace_marker", e))
     }
 
     /// Stops recording.
