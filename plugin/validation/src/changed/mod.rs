@@ -4,6 +4,9 @@
 //! SAME means something only for code that ran (statistics.md 3.10), so every
 //! result says "executed: k of n changed functions".
 
+pub mod diff;
+pub mod paths;
+
 use serde::{Deserialize, Serialize};
 
 /// A function whose body one of the patches changes.
