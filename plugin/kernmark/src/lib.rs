@@ -8,3 +8,4 @@ pub mod experiment;
 pub mod interrupt;
 pub mod kernel;
 pub mod runners;
+pub mod sandbox;

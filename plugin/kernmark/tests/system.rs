@@ -1,2 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests over real parts: kernels, QEMU, git, kcidb-io. Run by `scripts/test`.
+
+#[path = "system/sandbox.rs"]
+mod sandbox;

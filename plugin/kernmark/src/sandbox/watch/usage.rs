@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What a running command uses: memory of its processes, growth of directories.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Content of directories.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Allocated on disk.
+    pub bytes: u64,
+    /// Files and directories.
+    pub files: u64,
+}
+
+/// Sums up everything below `roots`, without following links, and stops
+/// beyond `enough` files. What cannot be read counts as nothing.
+pub(super) fn directories(roots: &[PathBuf], enough: u64) -> Usage {
+    let mut usage = Usage::default();
+    let mut open: Vec<PathBuf> = roots.to_vec();
+    while let Some(directory) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            usage.files += 1;
+            usage.bytes += metadata.blocks() * 512;
+            if metadata.is_dir() {
+                open.push(entry.path());
+            }
+            if usage.files > enough {
+                return usage;
+            }
+        }
+    }
+    usage
+}
+
+/// Resident memory of `root` and all its descendants, bytes. A page that
+/// several share counts for each.
+pub(super) fn memory(root: u32) -> u64 {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut pages: HashMap<u32, u64> = HashMap::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if let Some(stat) = read_stat(pid) {
+            children.entry(stat.parent).or_default().push(pid);
+            pages.insert(pid, stat.resident_pages);
+        }
+    }
+    let mut sum = 0;
+    let mut open = vec![root];
+    while let Some(pid) = open.pop() {
+        sum += pages.remove(&pid).unwrap_or(0);
+        open.extend(children.remove(&pid).unwrap_or_default());
+    }
+    sum * page_size()
+}
+
+/// Parent of a process; `None` when there is no such process.
+pub(super) fn parent(pid: u32) -> Option<u32> {
+    read_stat(pid).map(|stat| stat.parent)
+}
+
+fn page_size() -> u64 {
+    nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten()
+        .and_then(|size| u64::try_from(size).ok())
+        .unwrap_or(4096)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    parent: u32,
+    resident_pages: u64,
+}
+
+fn read_stat(pid: u32) -> Option<Stat> {
+    parse_stat(&std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?)
+}
+
+/// proc_pid_stat(5): fields 4 and 24. The name in field 2 is chosen by the
+/// process and may hold blanks and parentheses, so the last one counts.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
+    Some(Stat { parent: fields.get(1)?.parse().ok()?, resident_pages: fields.get(21)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_process_name_does_not_confuse() {
+        let text = "77 (a) R 1 ) (b) S 41 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1000000 321 18446744073709551615";
+        assert_eq!(parse_stat(text), Some(Stat { parent: 41, resident_pages: 321 }));
+        for wrong in ["", "77 (a", "77 (a) S", "77 (a) S x"] {
+            assert_eq!(parse_stat(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn directories_are_summed_up_to_the_bound() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        std::fs::create_dir(directory.path().join("d")).expect("made");
+        for name in ["a", "d/b", "d/c"] {
+            std::fs::write(directory.path().join(name), vec![1; 5000]).expect("written");
+        }
+        std::os::unix::fs::symlink("/", directory.path().join("link")).expect("linked");
+        let roots = [directory.path().to_owned()];
+        assert_eq!(directories(&roots, u64::MAX).files, 5);
+        assert!(directories(&roots, 2).files == 3);
+    }
+
+    #[test]
+    fn this_process_uses_memory_and_has_a_parent() {
+        assert!(memory(std::process::id()) > 100_000);
+        assert_eq!(parent(std::process::id()), Some(std::os::unix::process::parent_id()));
+    }
+}
