@@ -311,6 +311,7 @@ fn start(pass: &str, clock: &str, output: &OutputArguments, out: &mut Emitter) -
         boot_id: boot_id.trim().into(),
         clock: clock.into(),
         version: env!("CARGO_PKG_VERSION").into(),
+        default_arms: WORKLOADS.iter().map(|w| (w.id.into(), w.arms[0].id.into())).collect(),
     }))?;
     Ok(())
 }

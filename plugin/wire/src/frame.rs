@@ -64,7 +64,9 @@ pub fn unframe(line: &str) -> Result<(u64, Record), LineProblem> {
     let rest = rest.trim_end_matches(['\r', '\n']);
     let (sequence, rest) = rest.split_once(' ').ok_or(LineProblem::Malformed)?;
     let (checksum, json) = rest.split_once(' ').ok_or(LineProblem::Malformed)?;
-    if checksum.len() != 8 || !sequence.bytes().all(|b| b.is_ascii_digit()) {
+    // Lower case only: whatever else reads as the same number is an altered line.
+    let hexadecimal = checksum.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if checksum.len() != 8 || !hexadecimal || !sequence.bytes().all(|b| b.is_ascii_digit()) {
         return Err(LineProblem::Malformed);
     }
     let number: u64 = sequence.parse().map_err(|_| LineProblem::Malformed)?;
@@ -100,9 +102,9 @@ mod tests {
     #[test]
     fn every_single_byte_change_is_seen() {
         let line = frame(3, &Record::End(End { records: 3, status: "ok".into() }));
-        for at in 0..line.len() {
+        for (at, change) in (0..line.len()).flat_map(|at| (1..=255_u8).map(move |change| (at, change))) {
             let mut bytes = line.clone().into_bytes();
-            bytes[at] ^= 1;
+            bytes[at] ^= change;
             let Ok(text) = String::from_utf8(bytes) else { continue };
             assert!(unframe(&text).is_err(), "change at byte {at} went unnoticed: {text}");
         }

@@ -6,6 +6,7 @@
 //! runner one nanosecond of the guest's TSC is one executed instruction.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the record format, in [`Start::format`].
 pub const FORMAT: u32 = 1;
@@ -59,6 +60,9 @@ pub struct Start {
     pub clock: String,
     /// Version of the board binary.
     pub version: String,
+    /// Default arm of each workload: its metrics carry no arm as prefix.
+    #[serde(default)]
+    pub default_arms: BTreeMap<String, String>,
 }
 
 /// One field of the environment record.

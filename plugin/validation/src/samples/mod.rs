@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The log of one boot to its measurements. The console belongs to the kernel
-//! under test: every line is hostile text until its checksum holds.
+//! under test: every line is hostile text until its checksum holds, and a
+//! checksum protects against a lossy line, not against a forging kernel.
 
-use kernmark_wire::{Calls, Check, Fact, Histogram, NotAvailable, Profile, Skip, Start};
+mod collect;
+mod environment;
+mod excerpt;
+mod parse;
+mod point;
+mod problem;
+
+pub use environment::environment_tsv;
+pub use excerpt::{EXCERPT_LINES, escape, excerpt, trouble};
+pub use parse::{Expected, MAX_LOG_BYTES, parse_log};
+pub use point::{PointIdentity, metric_with_arm, to_point};
+pub use problem::LogProblem;
+
+use kernmark_wire::{Calls, Check, Fact, Histogram, NotAvailable, Profile, Returns, Skip, Start};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,6 +39,9 @@ pub struct PointLog {
     pub profiles: Vec<Profile>,
     /// Calls by caller and operation, chunks joined.
     pub calls: Vec<Calls>,
+    /// Return values by operation and function.
+    #[serde(default)]
+    pub returns: Vec<Returns>,
     /// Numbers stated by workloads.
     pub facts: Vec<Fact>,
     /// Observations that could not be made.
@@ -37,6 +54,13 @@ pub struct PointLog {
     pub status: Option<String>,
     /// What is wrong with the log; empty for a usable point.
     pub problems: Vec<LogProblem>,
+}
+
+impl PointLog {
+    /// Whether the point may be compared: nothing is wrong with its log.
+    pub fn is_usable(&self) -> bool {
+        self.problems.is_empty()
+    }
 }
 
 /// All single operations of one metric in one boot.
@@ -56,51 +80,4 @@ pub struct OperationSeries {
     pub values: Vec<u64>,
     /// Of that, time off the CPU; empty when not measured.
     pub waiting: Vec<u64>,
-}
-
-/// What is wrong with a log. Any of these makes the point INVALID.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "problem", rename_all = "snake_case")]
-pub enum LogProblem {
-    /// No result line at all: nothing came.
-    Empty,
-    /// The last record is missing: the log was cut.
-    Truncated {
-        /// Records that arrived.
-        records: u64,
-    },
-    /// A line that starts like a result but does not hold.
-    BadLine {
-        /// 1-based line number.
-        line: u64,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Sequence numbers that do not count up by one: lines lost, repeated or forged.
-    Sequence {
-        /// Number expected.
-        expected: u64,
-        /// Number found.
-        found: u64,
-    },
-    /// Result lines on the console, where the board binary prints none.
-    ForgedOnConsole {
-        /// 1-based line number.
-        line: u64,
-    },
-    /// Chunks of one series that do not fit together.
-    Gap {
-        /// `workload arm metric`.
-        series: String,
-    },
-    /// The board binary gave up.
-    Failed {
-        /// Its reason.
-        reason: String,
-    },
-    /// A point of another protocol, or named otherwise than asked for.
-    WrongPoint {
-        /// What differs.
-        reason: String,
-    },
 }
