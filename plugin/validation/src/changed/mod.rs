@@ -4,8 +4,11 @@
 //! SAME means something only for code that ran (statistics.md 3.10), so every
 //! result says "executed: k of n changed functions".
 
+pub mod declaration;
 pub mod diff;
+pub mod functions;
 pub mod paths;
+pub mod source;
 
 use serde::{Deserialize, Serialize};
 
