@@ -108,11 +108,11 @@ pub fn classify(source: &Source<'_>, head: &[usize]) -> Declared {
     match tag {
         None => Declared::Other,
         Some(tag) => {
-            let words = pieces[tag + 1..].iter().filter_map(|piece| match piece {
+            let mut words = pieces[tag + 1..].iter().filter_map(|piece| match piece {
                 Piece::Word(at) => Some(word(*at)),
                 Piece::Group(..) | Piece::Mark(_) => None,
             });
-            let name = words.filter(|w| !w.starts_with("__")).last().unwrap_or_default().to_owned();
+            let name = words.rfind(|w| !w.starts_with("__")).unwrap_or_default().to_owned();
             Declared::Type { name, first_token: head.first().copied().unwrap_or_default() }
         }
     }

@@ -295,10 +295,8 @@ impl Finder<'_, '_> {
         let rest = range.start + 1..range.end;
         match keyword {
             "if" | "ifdef" | "ifndef" => self.begin_if(keyword, rest),
-            "elif" | "elifdef" | "elifndef" | "else" => {
-                if self.ignored_frames == 0 {
-                    self.next_branch(keyword, rest);
-                }
+            "elif" | "elifdef" | "elifndef" | "else" if self.ignored_frames == 0 => {
+                self.next_branch(keyword, rest);
             }
             "endif" if self.ignored_frames > 0 => self.ignored_frames -= 1,
             "endif" => self.end_if(range.start - 1),
