@@ -1,2 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Source trees, patch application, sandboxed builds, image cache.
+//! Source trees, patch application, sandboxed builds: a series becomes images.
+
+mod apply;
+mod build;
+mod config;
+mod error;
+mod make_log;
+mod tree;
+
+pub use apply::{AppliedSeries, apply};
+pub use build::{Build, Builder, Progress};
+pub use config::{Configuration, canonical_sha256};
+pub use error::BuildError;
+pub use tree::{Tree, TreeSource};
+
+/// The config fragment of the emulator, merged onto tinyconfig.
+pub const MINIMAL_CONFIG: &str = include_str!("../../../../kernel/minimal.config");

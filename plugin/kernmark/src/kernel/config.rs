@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The kernel configuration: what is asked for, and whether it was had.
+
+use kernmark_validation::plan::hex;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// What a kernel is configured with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configuration {
+    /// Fragment text, merged onto tinyconfig.
+    fragment: String,
+}
+
+impl Configuration {
+    /// `fragment` and, after it, each of `options` (names without `CONFIG_`) switched on.
+    pub fn new(fragment: &str, options: &[String]) -> Self {
+        let mut text = fragment.to_owned();
+        for option in options {
+            text.push_str(&format!("CONFIG_{option}=y\n"));
+        }
+        Self { fragment: text }
+    }
+
+    /// The text that is merged.
+    pub fn text(&self) -> &str {
+        &self.fragment
+    }
+
+    /// Symbols that `config`, the final .config, does not have as asked.
+    pub fn not_had(&self, config: &str) -> Vec<String> {
+        let had = symbols(config);
+        symbols(&self.fragment)
+            .into_iter()
+            .filter_map(|(name, asked)| {
+                let got = had.get(name).copied().unwrap_or("n");
+                (got != asked).then(|| format!("CONFIG_{name}: asked {asked}, got {got}"))
+            })
+            .collect()
+    }
+}
+
+/// Name (without `CONFIG_`) and value of each symbol; `n` for one that is not set. The last one wins.
+fn symbols(config: &str) -> BTreeMap<&str, &str> {
+    config
+        .lines()
+        .filter_map(|line| {
+            if let Some(rest) = line.strip_prefix("# CONFIG_") {
+                return Some((rest.strip_suffix(" is not set")?, "n"));
+            }
+            line.strip_prefix("CONFIG_")?.split_once('=')
+        })
+        .collect()
+}
+
+/// SHA-256 of a .config without its LOCALVERSION line (protocol.md section 8).
+pub fn canonical_sha256(config: &str) -> String {
+    let mut hash = Sha256::new();
+    for line in config.lines().filter(|l| !l.starts_with("CONFIG_LOCALVERSION=")) {
+        hash.update(line.as_bytes());
+        hash.update(b"\n");
+    }
+    hex(&hash.finalize())
+}
+
+/// Names of symbols that differ between two .config texts, with both values.
+pub(super) fn differences(left: &str, right: &str) -> Vec<String> {
+    let (left, right) = (symbols(left), symbols(right));
+    let names: std::collections::BTreeSet<&&str> = left.keys().chain(right.keys()).collect();
+    names
+        .into_iter()
+        .filter(|name| **name != "LOCALVERSION")
+        .filter_map(|name| {
+            let (l, r) = (left.get(name).copied().unwrap_or("n"), right.get(name).copied().unwrap_or("n"));
+            (l != r).then(|| format!("CONFIG_{name} ({l} in base, {r} here)"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_had_is_named() {
+        let asked = Configuration::new("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_N=16\n", &["C".into()]);
+        assert!(asked.not_had("CONFIG_A=y\nCONFIG_N=16\nCONFIG_C=y\n").is_empty());
+        assert_eq!(
+            asked.not_had("CONFIG_B=y\nCONFIG_N=8\nCONFIG_A=y\n"),
+            ["CONFIG_B: asked n, got y", "CONFIG_C: asked y, got n", "CONFIG_N: asked 16, got 8"]
+        );
+    }
+
+    #[test]
+    fn only_the_local_version_is_left_out_of_the_hash() {
+        let base = canonical_sha256("CONFIG_LOCALVERSION=\"-a\"\nCONFIG_A=y\n");
+        assert_eq!(base, canonical_sha256("CONFIG_LOCALVERSION=\"-b\"\nCONFIG_A=y\n"));
+        assert_ne!(base, canonical_sha256("CONFIG_LOCALVERSION=\"-a\"\nCONFIG_A=m\n"));
+    }
+
+    #[test]
+    fn differing_symbols_are_named_with_both_values() {
+        assert_eq!(
+            differences("CONFIG_A=y\n", "CONFIG_A=y\nCONFIG_NEW=y\n"),
+            ["CONFIG_NEW (n in base, y here)"]
+        );
+    }
+}
