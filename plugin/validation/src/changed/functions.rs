@@ -88,10 +88,11 @@ impl Outline {
         self.functions.iter().find(|f| (f.first_line..=f.last_line).contains(&line))
     }
 
-    /// Functions of this file that call `name`, also through macros of this
-    /// file and through callers that are local themselves; sorted.
+    /// Functions of this file that call `name` (which may be defined elsewhere),
+    /// also through macros of this file and through callers that are local
+    /// themselves; sorted.
     pub fn callers(&self, source: &Source<'_>, name: &str) -> Vec<String> {
-        let calls = self.calls(source);
+        let calls = self.calls(source, name);
         let mut found: BTreeSet<&str> = BTreeSet::new();
         let mut waiting = vec![name];
         while let Some(callee) = waiting.pop() {
@@ -106,10 +107,16 @@ impl Outline {
     }
 
     /// Callee to callers; the flag says that the caller's own callers count too.
-    fn calls<'s>(&'s self, source: &Source<'s>) -> BTreeMap<&'s str, BTreeSet<(&'s str, bool)>> {
+    fn calls<'s>(
+        &'s self,
+        source: &Source<'s>,
+        name: &'s str,
+    ) -> BTreeMap<&'s str, BTreeSet<(&'s str, bool)>> {
         let functions = self.functions.iter().map(|f| (f.name.as_str(), f.local, &f.tokens));
         let macros = self.macros.iter().map(|m| (m.name.as_str(), true, &m.tokens));
-        let names: BTreeSet<&str> = functions.clone().chain(macros.clone()).map(|(name, ..)| name).collect();
+        let mut names: BTreeSet<&str> =
+            functions.clone().chain(macros.clone()).map(|(name, ..)| name).collect();
+        names.insert(name);
         let mut calls: BTreeMap<&str, BTreeSet<(&str, bool)>> = BTreeMap::new();
         for (caller, through, tokens) in functions.chain(macros) {
             for index in tokens.clone() {

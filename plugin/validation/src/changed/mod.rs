@@ -4,10 +4,12 @@
 //! SAME means something only for code that ran (statistics.md 3.10), so every
 //! result says "executed: k of n changed functions".
 
+pub mod apply;
 pub mod declaration;
 pub mod diff;
 pub mod functions;
 pub mod paths;
+pub mod series;
 pub mod source;
 
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Which functions the patches of a series change.
+//!
+//! A function counts as changed by a patch when its tokens differ between the
+//! text before and after that patch: comments and white space do not count.
+
+use super::apply::{self, DoesNotApply};
+use super::diff::{self, DiffProblem, FileDiff, LineKind};
+use super::functions::{Function, Outline};
+use super::paths::{self, FileKind};
+use super::source::Source;
+use super::{Change, ChangedFunction};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What a series changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangedCode {
+    /// By file and name. A function that only lives between two patches of the
+    /// series is not listed: it is in neither end.
+    pub functions: Vec<ChangedFunction>,
+    /// Hunks with a change outside any function (structures, macros, data,
+    /// Makefiles), by file.
+    pub outside: Vec<(String, u32)>,
+    /// Changed types, by file: the tags of structures and unions.
+    pub types: Vec<(String, Vec<String>)>,
+    /// What could not be told, for a person.
+    pub problems: Vec<Problem>,
+}
+
+/// Why the list of changed functions may be incomplete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// The diff of a patch is damaged or hostile.
+    Diff {
+        /// 1-based.
+        patch: u32,
+        /// What is wrong.
+        problem: DiffProblem,
+    },
+    /// The base has no such file, or it is no text.
+    NoText {
+        /// 1-based.
+        patch: u32,
+        /// The file.
+        file: String,
+    },
+    /// A hunk does not fit.
+    DoesNotApply {
+        /// 1-based.
+        patch: u32,
+        /// The file.
+        file: String,
+        /// Which hunk.
+        error: DoesNotApply,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Diff { patch, problem } => write!(f, "patch {patch}: {problem}"),
+            Self::NoText { patch, file } => {
+                write!(f, "patch {patch}: {file} is not in the base as text: name the right base with --base")
+            }
+            Self::DoesNotApply { patch, file, error } => {
+                write!(f, "patch {patch}: {file}: failed to {error}")
+            }
+        }
+    }
+}
+
+/// A file as the patches so far leave it.
+struct Tracked {
+    /// Where it is in the base; `None` for a new file.
+    origin: Option<String>,
+    /// `None` once it is deleted.
+    text: Option<String>,
+    /// Function to the patches that change it.
+    functions: BTreeMap<String, BTreeSet<u32>>,
+    types: BTreeSet<String>,
+    /// Hunks with changes outside functions.
+    outside: u32,
+}
+
+/// Reads the patches (1-based index and diff, in order) on top of the base,
+/// whose files `base` returns as text.
+pub fn changed_functions(patches: &[(u32, &str)], base: &dyn Fn(&str) -> Option<String>) -> ChangedCode {
+    let mut code = ChangedCode::default();
+    let mut files: BTreeMap<String, Tracked> = BTreeMap::new();
+    for &(patch, text) in patches {
+        let diff = diff::parse(text);
+        code.problems.extend(diff.problems.into_iter().map(|problem| Problem::Diff { patch, problem }));
+        for file in &diff.files {
+            if !file.binary
+                && paths::kind(file.path()) != FileKind::Other
+                && let Err(problem) = take_file(&mut files, patch, file, base)
+            {
+                code.problems.push(problem);
+            }
+        }
+    }
+    for (path, file) in &files {
+        if file.outside > 0 {
+            code.outside.push((path.clone(), file.outside));
+        }
+        if !file.types.is_empty() {
+            code.types.push((path.clone(), file.types.iter().cloned().collect()));
+        }
+        code.functions.extend(describe(path, file, base));
+    }
+    code
+}
+
+/// Brings one file from before a patch to after it.
+fn take_file(
+    files: &mut BTreeMap<String, Tracked>,
+    patch: u32,
+    file: &FileDiff<'_>,
+    base: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Problem> {
+    let path = file.path().to_owned();
+    let source_path = file.old_path.as_deref();
+    if let Some(old) = source_path
+        && !files.contains_key(old)
+    {
+        let text = base(old);
+        if text.is_none() {
+            return Err(Problem::NoText { patch, file: old.to_owned() });
+        }
+        let origin = Some(old.to_owned());
+        files.insert(old.to_owned(), Tracked { origin, ..Tracked::empty(text) });
+    }
+    let old_text = source_path.and_then(|p| files.get(p)).and_then(|f| f.text.clone()).unwrap_or_default();
+    let applied = apply::apply(file, &old_text).map_err(|error| Problem::DoesNotApply {
+        patch,
+        file: path.clone(),
+        error,
+    })?;
+    let mut tracked = match source_path {
+        Some(old) if !file.copied => files.remove(old).unwrap_or_else(|| Tracked::empty(None)),
+        // A file that was deleted by an earlier patch keeps its history.
+        _ => files.remove(&path).unwrap_or_else(|| Tracked::empty(None)),
+    };
+    let compared_with = if file.copied { "" } else { &old_text };
+    if paths::kind(&path) == FileKind::Build {
+        tracked.outside += build_hunks(file);
+    } else {
+        compare(&mut tracked, patch, file, compared_with, &applied);
+    }
+    tracked.text = file.new_path.is_some().then_some(applied.text);
+    files.insert(path, tracked);
+    Ok(())
+}
+
+impl Tracked {
+    fn empty(text: Option<String>) -> Self {
+        Self { origin: None, text, functions: BTreeMap::new(), types: BTreeSet::new(), outside: 0 }
+    }
+}
+
+/// Notes which functions and types differ, and the hunks that touch neither.
+fn compare(tracked: &mut Tracked, patch: u32, file: &FileDiff<'_>, old: &str, applied: &apply::Applied) {
+    let new = if file.new_path.is_some() { applied.text.as_str() } else { "" };
+    let (old_source, new_source) = (Source::new(old), Source::new(new));
+    let (old_outline, new_outline) = (Outline::of(&old_source), Outline::of(&new_source));
+    let before = by_name(&old_source, &old_outline);
+    let after = by_name(&new_source, &new_outline);
+    for name in before.keys().chain(after.keys()) {
+        if before.get(name) != after.get(name) {
+            tracked.functions.entry((*name).to_owned()).or_default().insert(patch);
+        }
+    }
+    let old_types = types_by_name(&old_source, &old_outline);
+    let new_types = types_by_name(&new_source, &new_outline);
+    for name in old_types.keys().chain(new_types.keys()) {
+        if old_types.get(name) != new_types.get(name) {
+            tracked.types.insert((*name).to_owned());
+        }
+    }
+    for (hunk, &(old_place, new_place)) in file.hunks.iter().zip(&applied.places) {
+        let (mut old_line, mut new_line) = (old_place, new_place);
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        for line in &hunk.lines {
+            if line.kind == LineKind::Removed && old_outline.function_at(old_line).is_none() {
+                removed.extend(old_source.meaning(old_line, old_line));
+            }
+            if line.kind == LineKind::Added && new_outline.function_at(new_line).is_none() {
+                added.extend(new_source.meaning(new_line, new_line));
+            }
+            old_line += u32::from(line.kind != LineKind::Added);
+            new_line += u32::from(line.kind != LineKind::Removed);
+        }
+        tracked.outside += u32::from(removed != added);
+    }
+}
+
+/// Hunks of a Makefile or Kconfig file that change more than a comment.
+fn build_hunks(file: &FileDiff<'_>) -> u32 {
+    let matters = |text: &str| !text.trim().is_empty() && !text.trim_start().starts_with('#');
+    file.hunks
+        .iter()
+        .filter(|h| h.lines.iter().any(|l| l.kind != LineKind::Context && matters(l.text)))
+        .count() as u32
+}
+
+/// Conditions and tokens of every definition of a name.
+type Bodies<'a> = Vec<(&'a [String], Vec<&'a str>)>;
+
+fn by_name<'a>(source: &'a Source<'a>, outline: &'a Outline) -> BTreeMap<&'a str, Bodies<'a>> {
+    let mut names: BTreeMap<&str, Bodies<'a>> = BTreeMap::new();
+    for function in &outline.functions {
+        names.entry(&function.name).or_default().push((&function.conditions, body(source, function)));
+    }
+    names
+}
+
+fn body<'a>(source: &Source<'a>, function: &Function) -> Vec<&'a str> {
+    let tokens = source.tokens.get(function.tokens.clone()).unwrap_or_default();
+    tokens.iter().map(|&t| source.text(t)).collect()
+}
+
+fn types_by_name<'a>(source: &Source<'a>, outline: &'a Outline) -> BTreeMap<&'a str, Vec<Vec<&'a str>>> {
+    let mut names: BTreeMap<&str, Vec<Vec<&str>>> = BTreeMap::new();
+    for definition in &outline.types {
+        let tokens = source.tokens.get(definition.tokens.clone()).unwrap_or_default();
+        names.entry(&definition.name).or_default().push(tokens.iter().map(|&t| source.text(t)).collect());
+    }
+    names
+}
+
+/// The changed functions of one file as they are at the end of the series, or
+/// in the base where the series removes them.
+fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -> Vec<ChangedFunction> {
+    if file.functions.is_empty() {
+        return Vec::new();
+    }
+    let base_text = file.origin.as_deref().and_then(base).unwrap_or_default();
+    let (base_source, final_source) =
+        (Source::new(&base_text), Source::new(file.text.as_deref().unwrap_or("")));
+    let (base_outline, final_outline) = (Outline::of(&base_source), Outline::of(&final_source));
+    let mut described = Vec::new();
+    for (name, patches) in &file.functions {
+        let in_base: Vec<&Function> = named(&base_outline, name);
+        let in_final: Vec<&Function> = named(&final_outline, name);
+        let change = match (in_base.is_empty(), in_final.is_empty()) {
+            (true, true) => continue,
+            (true, false) => Change::Added,
+            (false, true) => Change::Removed,
+            (false, false) => Change::Changed,
+        };
+        let (source, outline, here) = match change {
+            Change::Removed => (&base_source, &base_outline, &in_base),
+            Change::Changed | Change::Added => (&final_source, &final_outline, &in_final),
+        };
+        // Of several definitions in #if branches the one that differs is meant.
+        let old_bodies: Vec<Vec<&str>> = in_base.iter().map(|f| body(&base_source, f)).collect();
+        let differs = |f: &&&Function| change == Change::Changed && !old_bodies.contains(&body(source, f));
+        let Some(function) = here.iter().find(differs).or_else(|| here.first()) else { continue };
+        described.push(ChangedFunction {
+            file: path.to_owned(),
+            function: name.clone(),
+            patches: patches.iter().copied().collect(),
+            change,
+            local: function.local,
+            untraceable: function.untraceable,
+            conditions: function.conditions.clone(),
+            callers: if function.local { outline.callers(source, name) } else { Vec::new() },
+        });
+    }
+    described
+}
+
+fn named<'a>(outline: &'a Outline, name: &str) -> Vec<&'a Function> {
+    outline.functions.iter().filter(|f| f.name == name).collect()
+}
+
+/// Adds to each changed `static inline` function of a header its callers in
+/// other files; `sources` holds path and text of files that include it.
+pub fn add_callers(functions: &mut [ChangedFunction], sources: &[(String, String)]) {
+    let wanted: Vec<usize> = (0..functions.len())
+        .filter(|&n| functions[n].local && paths::kind(&functions[n].file) == FileKind::Header)
+        .collect();
+    for (_, text) in sources {
+        let names = wanted.iter().flat_map(|&n| {
+            std::iter::once(&functions[n].function).chain(&functions[n].callers).map(move |name| (n, name))
+        });
+        let present: Vec<(usize, String)> = names
+            .filter(|(_, name)| text.contains(name.as_str()))
+            .map(|(n, name)| (n, name.clone()))
+            .collect();
+        if present.is_empty() {
+            continue;
+        }
+        let source = Source::new(text);
+        let outline = Outline::of(&source);
+        for (n, name) in present {
+            let callers = outline.callers(&source, &name);
+            let known = &mut functions[n].callers;
+            known.extend(callers);
+            known.sort();
+            known.dedup();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
