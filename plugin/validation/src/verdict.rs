@@ -15,8 +15,40 @@ pub struct Verdict {
     pub exit_code: u8,
     /// The metric that speaks first, `workload metric`; `None` when none does.
     pub headline: Option<Headline>,
+    /// Patches that carry a cost of their own beyond the threshold, largest first.
+    #[serde(default)]
+    pub culprits: Vec<Culprit>,
+    /// Secondary metrics that moved: listed, never deciding.
+    #[serde(default)]
+    pub also_moved: Vec<AlsoMoved>,
     /// Why, each for a person.
     pub reasons: Vec<String>,
+}
+
+/// A patch that carries a cost of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Culprit {
+    /// Label of the build that first has the patch.
+    pub build: String,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Change against the build before it, percent.
+    pub step_percent: f64,
+}
+
+/// A secondary metric that moved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AlsoMoved {
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// The claim.
+    pub name: VerdictName,
+    /// Whole-series change, percent.
+    pub change_percent: f64,
 }
 
 /// The metric a reply opens with.

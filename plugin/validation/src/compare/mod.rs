@@ -14,6 +14,15 @@ pub struct ComparisonFile {
     pub comparisons: Vec<Comparison>,
     /// Which changed functions ran; absent for bare tables.
     pub executed: Option<ExecutedCount>,
+    /// Diagnostic orders: what each diagnostic build takes off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reductions: Vec<Reduction>,
+    /// Diagnostic orders: what the cost is made of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mechanism: Vec<Mechanism>,
+    /// Nested orders: how much of the gap each probe recovers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recovery: Vec<Recovery>,
 }
 
 /// One metric compared between two builds.
@@ -27,6 +36,12 @@ pub struct Comparison {
     pub metric: String,
     /// `new/old`, by build label.
     pub contrast: String,
+    /// Label of the build that is judged.
+    pub new_build: String,
+    /// Label of the build it is judged against.
+    pub old_build: String,
+    /// Rule set of the report view: `kernfs`, `fsnotify` ...
+    pub gates: String,
     /// Unit of the endpoints: `ns`, `instructions`, `ratio` ...
     pub unit: String,
     /// `lower` or `higher`.
@@ -57,6 +72,127 @@ pub struct Comparison {
     pub label: Option<String>,
     /// What is claimed.
     pub verdict: MetricVerdict,
+    /// What `path` evidence says beside the median; absent for `time`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathDetail>,
+}
+
+/// What path evidence says beside the median (statistics.md 3.10).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathDetail {
+    /// Seeds of the palindromes that are paired.
+    pub seeds: Vec<u64>,
+    /// The old build, median over seeds.
+    pub old: PathSide,
+    /// The new build, median over seeds.
+    pub new: PathSide,
+    /// New minus old median in the unit of the metric, median over seeds.
+    pub difference: f64,
+    /// Smallest and largest difference over seeds.
+    pub difference_range: [f64; 2],
+    /// The difference is the same for every seed.
+    pub exact: bool,
+    /// Changes within plus/minus this many percent are SAME.
+    pub bound_percent: f64,
+    /// Change of the mean: deferred work shows only here and in the tail.
+    pub mean_change_percent: Option<f64>,
+    /// Change of the 99th percentile.
+    pub p99_change_percent: Option<f64>,
+    /// Time off the CPU; absent when it was not measured.
+    pub waiting: Option<Waiting>,
+}
+
+/// One build's single operations, in the unit of the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PathSide {
+    /// Median operation.
+    pub median: f64,
+    /// Mean operation.
+    pub mean: f64,
+    /// 99th percentile (nearest rank).
+    pub p99: f64,
+}
+
+/// Time off the CPU for each operation, virtual nanoseconds, median over seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Median operation of the old build.
+    pub old_median_ns: f64,
+    /// Median operation of the new build.
+    pub new_median_ns: f64,
+    /// Mean operation of the old build.
+    pub old_mean_ns: f64,
+    /// Mean operation of the new build.
+    pub new_mean_ns: f64,
+    /// The new build waits where the old one did not, or much longer.
+    pub new_waiting: bool,
+}
+
+/// Diagnostic order: what one diagnostic build takes off the full build (protocol.md 7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reduction {
+    /// Experiment name.
+    pub experiment: String,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Label of the full build.
+    pub full: String,
+    /// Label of the diagnostic build.
+    pub build: String,
+    /// Mean over the two full boots around it of 100 (1 - diagnostic/full).
+    pub reduction_percent: f64,
+    /// The two values that are averaged.
+    pub endpoints_percent: [f64; 2],
+}
+
+/// Diagnostic order: what the cost is made of (protocol.md 7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mechanism {
+    /// Experiment name.
+    pub experiment: String,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Reduction of the lock-only build, percent.
+    pub lock_only_percent: f64,
+    /// Reduction of the build without the list, percent.
+    pub nolist_percent: f64,
+    /// Reduction without the list minus reduction of lock-only, points.
+    pub gap_points: f64,
+    /// `MIXED_LOCK_AND_LIST_COST`, `LIST`, `LOCK` or `NONE`.
+    pub label: String,
+}
+
+/// Nested order: how much of the gap between parent and child a probe recovers (protocol.md 7, 9.5).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Experiment name.
+    pub experiment: String,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Label of the parent.
+    pub parent: String,
+    /// Label of the child.
+    pub child: String,
+    /// Label of the probe.
+    pub build: String,
+    /// 100 (child - probe)/(child - parent), midpoints.
+    pub recovery_percent: f64,
+    /// The same without the first sample of each point; absent for points tables.
+    pub drop_first_percent: Option<f64>,
+    /// Share of the gap between this probe and its predecessor.
+    pub step_percent: f64,
+    /// 100 (probe - parent)/(child - parent): what is left.
+    pub residual_percent: f64,
+    /// Drift of the probe; absent when it has one boot.
+    pub drift_percent: Option<f64>,
+    /// On the last probe: `major`, `partial` or `minor`.
+    pub label: Option<String>,
 }
 
 /// One pairing of a new with an old boot.
