@@ -17,7 +17,7 @@ mod error;
 mod watch;
 
 pub use error::SandboxError;
-pub use watch::{Captured, Ending, Finished};
+pub use watch::{Captured, Ending, Finished, NetworkUse};
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

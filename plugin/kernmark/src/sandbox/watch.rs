@@ -4,6 +4,8 @@
 
 mod usage;
 
+pub use usage::NetworkUse;
+
 use super::arguments::{Host, command_line};
 use super::{Sandbox, SandboxError};
 use std::collections::VecDeque;
@@ -68,6 +70,8 @@ pub struct Finished {
     pub stdout: Captured,
     /// Standard error.
     pub stderr: Captured,
+    /// What it did on its empty network, as far as the last look saw it.
+    pub network: NetworkUse,
     /// Wall time.
     pub elapsed: Duration,
 }
@@ -81,8 +85,8 @@ impl Finished {
 
 /// Between two looks at the interrupt flag and the clock.
 const POLL: Duration = Duration::from_millis(20);
-/// Between two looks at memory.
-const MEMORY_EVERY: Duration = Duration::from_millis(250);
+/// Between two looks at memory and network counters.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Between two looks at directories.
 const DIRECTORIES_EVERY: Duration = Duration::from_secs(2);
 
@@ -122,9 +126,16 @@ pub(super) fn run(
         spawn_reader(child.stderr.take().expect("piped above"), Stream::Error, sender),
     ];
     let mut capture = [Capture::new(sandbox.limits.captured), Capture::new(sandbox.limits.captured)];
-    let watched =
-        Watched { sandbox: &sandbox, written: &written, before, deadline: started + timeout, timeout };
-    let stopped = follow(&mut child, &watched, interrupt, &receiver, &mut capture, observe);
+    let mut watched = Watched {
+        sandbox: &sandbox,
+        written: &written,
+        before,
+        report: &place.report,
+        deadline: started + timeout,
+        timeout,
+        network: NetworkUse::default(),
+    };
+    let stopped = follow(&mut child, &mut watched, interrupt, &receiver, &mut capture, observe);
     if !matches!(stopped, Ok(None)) {
         end(&mut child, &place.report);
     }
@@ -137,12 +148,12 @@ pub(super) fn run(
         reader.join().expect("a reader does not panic");
     }
     let [stdout, stderr] = capture.map(Capture::finish);
-    let elapsed = started.elapsed();
+    let (elapsed, network) = (started.elapsed(), watched.network);
     let ending = match stopped? {
         Some(ending) => ending,
         None => Ending::Exited(place.exit_code().ok_or_else(|| refused(status, &stderr))?),
     };
-    Ok(Finished { ending, stdout, stderr, elapsed })
+    Ok(Finished { ending, stdout, stderr, network, elapsed })
 }
 
 /// What bounds a running command.
@@ -150,21 +161,23 @@ struct Watched<'a> {
     sandbox: &'a Sandbox,
     written: &'a [PathBuf],
     before: usage::Usage,
+    report: &'a Path,
     deadline: Instant,
     timeout: Duration,
+    network: NetworkUse,
 }
 
 /// Follows the command until it is gone (`None`) or has to be stopped.
 fn follow(
     child: &mut Child,
-    watched: &Watched<'_>,
+    watched: &mut Watched<'_>,
     interrupt: &AtomicBool,
     receiver: &Receiver<Chunk>,
     capture: &mut [Capture; 2],
     observe: &mut dyn FnMut(&[u8]),
 ) -> Result<Option<Ending>, SandboxError> {
     let limits = &watched.sandbox.limits;
-    let (mut memory_next, mut directories_next) = (Instant::now(), Instant::now() + DIRECTORIES_EVERY);
+    let (mut look_next, mut directories_next) = (Instant::now(), Instant::now() + DIRECTORIES_EVERY);
     let mut open = true;
     loop {
         if open {
@@ -184,8 +197,11 @@ fn follow(
         if now >= watched.deadline {
             return Ok(Some(Ending::TimedOut(watched.timeout.as_secs())));
         }
-        if now >= memory_next {
-            memory_next = now + MEMORY_EVERY;
+        if now >= look_next {
+            look_next = now + LOOK_EVERY;
+            if let Some(seen) = inner_process(child.id(), watched.report).and_then(usage::network) {
+                watched.network = seen;
+            }
             if usage::memory(child.id()) > limits.memory {
                 return Ok(Some(Ending::OverMemory(limits.memory)));
             }
@@ -218,14 +234,12 @@ fn end(child: &mut Child, report: &Path) {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }
-        let inner = reported_number(report, "child-pid").and_then(|pid| u32::try_from(pid).ok());
-        match inner {
-            // The parent is checked so that a reused number is never hit.
-            Some(inner) if usage::parent(inner) == Some(outer) => {
+        match inner_process(outer, report) {
+            Some(inner) => {
                 // It may just have ended by itself.
                 let _ = kill(Pid::from_raw(inner as i32), Signal::SIGKILL);
             }
-            _ => {
+            None => {
                 // As above; `--die-with-parent` takes the inside along.
                 let _ = killpg(Pid::from_raw(outer as i32), Signal::SIGKILL);
             }
@@ -236,6 +250,13 @@ fn end(child: &mut Child, report: &Path) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// The first process of the command's own namespace. Its parent is checked, so
+/// that a number which another process has got since is never taken for it.
+fn inner_process(outer: u32, report: &Path) -> Option<u32> {
+    let inner = u32::try_from(reported_number(report, "child-pid")?).ok()?;
+    (usage::parent(inner) == Some(outer)).then_some(inner)
 }
 
 /// Private files of one run.

@@ -181,3 +181,12 @@ fn what_cannot_be_mounted_is_the_hosts_fault() {
     let Err(SandboxError::Refused { detail }) = result else { panic!("{result:?}") };
     assert!(detail.contains("/nonexistent/kernmark"), "{detail}");
 }
+
+#[test]
+fn attempts_to_use_a_network_are_counted() {
+    let quiet = run(shell("sleep 0.6"));
+    assert!(!quiet.network.any(), "{quiet:?}");
+    let script = "for to in 192.0.2.1/80 127.0.0.1/22; do echo x >/dev/tcp/$to; done; sleep 0.6";
+    let loud = run(Sandbox::command("bash").args(["-c", script]));
+    assert!(loud.network.unroutable > 0 && loud.network.loopback > 0, "{loud:?}");
+}

@@ -36,6 +36,46 @@ pub(super) fn directories(roots: &[PathBuf], enough: u64) -> Usage {
     usage
 }
 
+/// What a command did on its own network, where nothing but the loopback is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NetworkUse {
+    /// Connections and packets to other machines, all refused.
+    pub unroutable: u64,
+    /// Packets to the sandbox itself.
+    pub loopback: u64,
+}
+
+impl NetworkUse {
+    /// It tried to use a network.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+/// Counters of the network namespace of `pid`; `None` when that process is gone.
+pub(super) fn network(pid: u32) -> Option<NetworkUse> {
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).ok();
+    let ipv6 = read("snmp6").unwrap_or_default();
+    Some(parse_network(&read("snmp")?, &ipv6, &read("dev")?))
+}
+
+/// The kernel counts a connection it has no route for as OutNoRoutes (RFC 1213).
+fn parse_network(snmp: &str, snmp6: &str, dev: &str) -> NetworkUse {
+    let mut ip = snmp.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let (names, values) = (ip.next().unwrap_or_default(), ip.next().unwrap_or_default());
+    let ipv4 = names
+        .split_ascii_whitespace()
+        .zip(values.split_ascii_whitespace())
+        .find_map(|(name, value)| (name == "OutNoRoutes").then(|| value.parse::<u64>().ok()).flatten());
+    let ipv6 = snmp6.lines().find_map(|line| {
+        line.strip_prefix("Ip6OutNoRoutes").and_then(|value| value.trim().parse::<u64>().ok())
+    });
+    let loopback = dev.lines().find_map(|line| {
+        line.trim_start().strip_prefix("lo:")?.split_ascii_whitespace().nth(1)?.parse().ok()
+    });
+    NetworkUse { unroutable: ipv4.unwrap_or(0) + ipv6.unwrap_or(0), loopback: loopback.unwrap_or(0) }
+}
+
 /// Resident memory of `root` and all its descendants, bytes. A page that
 /// several share counts for each.
 pub(super) fn memory(root: u32) -> u64 {
@@ -99,6 +139,16 @@ mod tests {
         for wrong in ["", "77 (a", "77 (a) S", "77 (a) S x"] {
             assert_eq!(parse_stat(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn refused_connections_are_counted() {
+        let snmp =
+            "Ip: Forwarding OutDiscards OutNoRoutes ReasmTimeout\nIp: 1 0 3 0\nTcp: RtoAlgorithm\nTcp: 1\n";
+        let snmp6 = "Ip6InReceives                   \t0\nIp6OutNoRoutes                  \t2\n";
+        let dev = "Inter-|   Receive\n face |bytes    packets errs\n    lo:     840      10    0    0\n";
+        assert_eq!(parse_network(snmp, snmp6, dev), NetworkUse { unroutable: 5, loopback: 10 });
+        assert!(!parse_network("", "", "").any());
     }
 
     #[test]
