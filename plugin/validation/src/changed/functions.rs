@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds the functions of a C file: name, lines, attributes, callers.
+//! Finds the functions of a C file: name, lines, attributes, conditions.
 //!
 //! Not a C parser: it follows braces at file level, with every branch of an
 //! `#if` read as if it alone stood there, and recognises what the kernel writes
@@ -7,7 +7,6 @@
 
 use super::declaration::{self, Declared};
 use super::source::{Source, TokenKind};
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What a C file defines at file level.
@@ -86,49 +85,6 @@ impl Outline {
     /// The function whose lines hold `line`.
     pub fn function_at(&self, line: u32) -> Option<&Function> {
         self.functions.iter().find(|f| (f.first_line..=f.last_line).contains(&line))
-    }
-
-    /// Functions of this file that call `name` (which may be defined elsewhere),
-    /// also through macros of this file and through callers that are local
-    /// themselves; sorted.
-    pub fn callers(&self, source: &Source<'_>, name: &str) -> Vec<String> {
-        let calls = self.calls(source, name);
-        let mut found: BTreeSet<&str> = BTreeSet::new();
-        let mut waiting = vec![name];
-        while let Some(callee) = waiting.pop() {
-            for &(caller, through) in calls.get(callee).into_iter().flatten() {
-                if caller != name && found.insert(caller) && through {
-                    waiting.push(caller);
-                }
-            }
-        }
-        let macros: BTreeSet<&str> = self.macros.iter().map(|m| m.name.as_str()).collect();
-        found.into_iter().filter(|f| !macros.contains(f)).map(str::to_owned).collect()
-    }
-
-    /// Callee to callers; the flag says that the caller's own callers count too.
-    fn calls<'s>(
-        &'s self,
-        source: &Source<'s>,
-        name: &'s str,
-    ) -> BTreeMap<&'s str, BTreeSet<(&'s str, bool)>> {
-        let functions = self.functions.iter().map(|f| (f.name.as_str(), f.local, &f.tokens));
-        let macros = self.macros.iter().map(|m| (m.name.as_str(), true, &m.tokens));
-        let mut names: BTreeSet<&str> =
-            functions.clone().chain(macros.clone()).map(|(name, ..)| name).collect();
-        names.insert(name);
-        let mut calls: BTreeMap<&str, BTreeSet<(&str, bool)>> = BTreeMap::new();
-        for (caller, through, tokens) in functions.chain(macros) {
-            for index in tokens.clone() {
-                if let Some(word) = source.word(index)
-                    && word != caller
-                    && let Some(&callee) = names.get(word)
-                {
-                    calls.entry(callee).or_default().insert((caller, through));
-                }
-            }
-        }
-        calls
     }
 }
 

@@ -5,12 +5,16 @@
 //! result says "executed: k of n changed functions".
 
 pub mod apply;
+pub mod callers;
+pub mod config;
 pub mod declaration;
 pub mod diff;
+pub mod fates;
 pub mod functions;
 pub mod paths;
 pub mod series;
 pub mod source;
+pub mod system_map;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +39,13 @@ pub struct ChangedFunction {
     /// The `#if` conditions around the definition, outermost first.
     #[serde(default)]
     pub conditions: Vec<String>,
-    /// For a local function: functions of the same file that call it, or call
-    /// such a caller; where it runs once it is merged into them.
+    /// Functions of the same file that call it, or call such a caller that is
+    /// local; where it runs once it is merged into them.
     #[serde(default)]
     pub callers: Vec<String>,
+    /// The calls behind `callers`, as (caller, callee).
+    #[serde(default)]
+    pub calls: Vec<(String, String)>,
 }
 
 /// On which sides a changed function exists.

@@ -5,6 +5,7 @@
 //! text before and after that patch: comments and white space do not count.
 
 use super::apply::{self, DoesNotApply};
+use super::callers;
 use super::diff::{self, DiffProblem, FileDiff, LineKind};
 use super::functions::{Function, Outline};
 use super::paths::{self, FileKind};
@@ -257,6 +258,7 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
         let old_bodies: Vec<Vec<&str>> = in_base.iter().map(|f| body(&base_source, f)).collect();
         let differs = |f: &&&Function| change == Change::Changed && !old_bodies.contains(&body(source, f));
         let Some(function) = here.iter().find(differs).or_else(|| here.first()) else { continue };
+        let calls = callers::calls_to(outline, source, name);
         described.push(ChangedFunction {
             file: path.to_owned(),
             function: name.clone(),
@@ -265,7 +267,8 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
             local: function.local,
             untraceable: function.untraceable,
             conditions: function.conditions.clone(),
-            callers: if function.local { outline.callers(source, name) } else { Vec::new() },
+            callers: callers::callers(&calls),
+            calls,
         });
     }
     described
@@ -275,31 +278,29 @@ fn named<'a>(outline: &'a Outline, name: &str) -> Vec<&'a Function> {
     outline.functions.iter().filter(|f| f.name == name).collect()
 }
 
-/// Adds to each changed `static inline` function of a header its callers in
+/// Adds to each changed `static inline` function of a header the calls to it in
 /// other files; `sources` holds path and text of files that include it.
 pub fn add_callers(functions: &mut [ChangedFunction], sources: &[(String, String)]) {
-    let wanted: Vec<usize> = (0..functions.len())
-        .filter(|&n| functions[n].local && paths::kind(&functions[n].file) == FileKind::Header)
-        .collect();
+    let in_header = |f: &ChangedFunction| f.local && paths::kind(&f.file) == FileKind::Header;
     for (_, text) in sources {
-        let names = wanted.iter().flat_map(|&n| {
-            std::iter::once(&functions[n].function).chain(&functions[n].callers).map(move |name| (n, name))
-        });
-        let present: Vec<(usize, String)> = names
-            .filter(|(_, name)| text.contains(name.as_str()))
-            .map(|(n, name)| (n, name.clone()))
-            .collect();
-        if present.is_empty() {
-            continue;
-        }
-        let source = Source::new(text);
-        let outline = Outline::of(&source);
-        for (n, name) in present {
-            let callers = outline.callers(&source, &name);
-            let known = &mut functions[n].callers;
-            known.extend(callers);
-            known.sort();
-            known.dedup();
+        let mut parsed: Option<(Source<'_>, Outline)> = None;
+        for function in functions.iter_mut().filter(|f| in_header(f)) {
+            let reached: Vec<String> = std::iter::once(&function.function)
+                .chain(&function.callers)
+                .filter(|name| text.contains(name.as_str()))
+                .cloned()
+                .collect();
+            for name in reached {
+                let (source, outline) = parsed.get_or_insert_with(|| {
+                    let source = Source::new(text);
+                    let outline = Outline::of(&source);
+                    (source, outline)
+                });
+                function.calls.extend(callers::calls_to(outline, source, &name));
+            }
+            function.calls.sort();
+            function.calls.dedup();
+            function.callers = callers::callers(&function.calls);
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Every way of writing a function that the kernel uses, in small.
 
+use super::super::callers;
 use super::*;
 use proptest::prelude::*;
 
@@ -99,26 +100,6 @@ fn branches_of_an_if_stand_alone() {
 }
 
 #[test]
-fn callers_are_followed_through_local_functions_and_macros() {
-    let text = "\
-static int leaf(void) { return 1; }
-#define CALL_LEAF() leaf()
-static inline int middle(void) { return CALL_LEAF(); }
-int top(void) { return middle(); }
-int far(void) { return top(); }
-int other(void) { return 0; }
-int again(void) { return leaf(); }
-";
-    let source = Source::new(text);
-    let outline = Outline::of(&source);
-    assert_eq!(outline.callers(&source, "leaf"), ["again", "middle", "top"]);
-    assert_eq!(outline.callers(&source, "other"), [""; 0]);
-    assert_eq!(outline.function_at(4).map(|f| f.name.as_str()), Some("top"));
-    assert_eq!(outline.function_at(2), None);
-    assert_eq!(outline.macros[0].name, "CALL_LEAF");
-}
-
-#[test]
 fn types_are_listed_with_their_lines() {
     let source = Source::new(
         "struct a {\n\tint x;\n};\ntypedef struct {\n\tint y;\n} b;\nunion __packed c {\n};\nstruct a *f(void) {}\n",
@@ -149,7 +130,8 @@ proptest! {
         for function in &outline.functions {
             prop_assert!(function.first_line <= function.last_line);
             prop_assert!(function.tokens.start <= function.tokens.end && function.tokens.end <= source.tokens.len());
-            outline.callers(&source, &function.name);
+            callers::calls_to(&outline, &source, &function.name);
+            prop_assert!(outline.function_at(function.last_line).is_some());
         }
     }
 }

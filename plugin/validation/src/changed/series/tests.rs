@@ -153,6 +153,7 @@ fn callers_of_a_header_function_are_added_from_its_users() {
         function: "leaf".into(),
         local: true,
         callers: vec!["wrap".into()],
+        calls: vec![("wrap".into(), "leaf".into())],
         ..ChangedFunction::default()
     }];
     let users = [
