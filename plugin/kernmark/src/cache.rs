@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Why the cache cannot be used.
@@ -51,7 +52,9 @@ pub struct Locked {
 }
 
 impl Cache {
-    /// Opens the cache at `asked`, else where `environment` (a look-up of variables) says.
+    /// Opens the cache at `asked`, else where `environment` (a look-up of variables) says. Nobody but
+    /// its owner can walk into what it holds: files of the sandbox user in there are out of reach for
+    /// other processes of that user.
     ///
     /// # Errors
     /// No place is known, or the directory cannot be made.
@@ -67,8 +70,7 @@ impl Cache {
             .ok_or(CacheError::NoPlace)?;
         let root = std::path::absolute(&root).map_err(|e| at(&root, e))?;
         for part in ["scratch", "locks"] {
-            let place = root.join(part);
-            fs::create_dir_all(&place).map_err(|e| at(&place, e))?;
+            private_directory(&root.join(part))?;
         }
         let cache = Self { root };
         cache.remove_leftovers();
@@ -97,6 +99,8 @@ impl Cache {
     /// It cannot be made.
     pub fn scratch(&self) -> Result<Scratch, CacheError> {
         let directory = self.root.join("scratch");
+        // Nobody may take it for a leftover before its lock is held.
+        let _quiet = self.quiet()?;
         let made =
             tempfile::Builder::new().prefix("run-").tempdir_in(&directory).map_err(|e| at(&directory, e))?;
         let path = made.keep();
@@ -112,16 +116,24 @@ impl Cache {
     /// The rename fails.
     pub fn publish(&self, finished: &Path, kind: &str, key: &str) -> Result<PathBuf, CacheError> {
         let place = self.entry(kind, key);
-        let parent = self.root.join(kind);
-        fs::create_dir_all(&parent).map_err(|e| at(&parent, e))?;
+        private_directory(&self.root.join(kind))?;
         // Data before name: after a power cut an entry is whole or absent.
         sync_directory(finished).map_err(|e| at(finished, e))?;
         fs::rename(finished, &place).map_err(|e| at(&place, e))?;
         Ok(place)
     }
 
+    /// Held while scratch directories appear or leftovers are looked for.
+    fn quiet(&self) -> Result<File, CacheError> {
+        let place = self.root.join("locks/scratch");
+        let lock = lock_file(&place)?;
+        lock.lock().map_err(|e| at(&place, e))?;
+        Ok(lock)
+    }
+
     /// Removes scratch directories whose process is gone.
     fn remove_leftovers(&self) {
+        let Ok(_quiet) = self.quiet() else { return };
         for entry in fs::read_dir(self.root.join("scratch")).into_iter().flatten().flatten() {
             let lock = entry.path();
             if lock.extension().is_none_or(|e| e != "lock") {
@@ -130,7 +142,7 @@ impl Cache {
             let free = lock_file(&lock).is_ok_and(|file| file.try_lock().is_ok());
             if free {
                 // A leftover costs only space; the next run tries again.
-                let _ = fs::remove_dir_all(lock.with_extension(""));
+                let _ = remove_whole(&lock.with_extension(""));
                 let _ = fs::remove_file(&lock);
             }
         }
@@ -147,8 +159,10 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed now is removed as a leftover later.
-        let _ = fs::remove_dir_all(&self.path);
-        let _ = fs::remove_file(self.path.with_extension("lock"));
+        let removed = remove_whole(&self.path);
+        if removed.is_ok() || !self.path.exists() {
+            let _ = fs::remove_file(self.path.with_extension("lock"));
+        }
     }
 }
 
@@ -177,12 +191,40 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
         io::Write::write_all(&mut file, bytes)?;
         file.as_file().sync_data()?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        let mode = fs::Permissions::from_mode(0o644);
         file.as_file().set_permissions(mode)?;
         file.persist(path).map_err(|e| e.error)?;
         Ok(())
     };
     write().map_err(|e| at(path, e))
+}
+
+/// Removes a directory with everything in it, also what the owner may not enter: overlays leave such
+/// directories, and builds can.
+///
+/// # Errors
+/// Something stays.
+pub fn remove_whole(path: &Path) -> io::Result<()> {
+    let first = match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
+        other => return other,
+    };
+    let mut open = vec![path.to_owned()];
+    while let Some(directory) = open.pop() {
+        // Entries are only entered when they are directories themselves, never through links.
+        let _ = fs::set_permissions(&directory, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(entry.path());
+            }
+        }
+    }
+    fs::remove_dir_all(path).map_err(|_| first)
+}
+
+fn private_directory(place: &Path) -> Result<(), CacheError> {
+    fs::create_dir_all(place).map_err(|e| at(place, e))?;
+    fs::set_permissions(place, fs::Permissions::from_mode(0o700)).map_err(|e| at(place, e))
 }
 
 fn lock_file(place: &Path) -> Result<File, CacheError> {
@@ -236,6 +278,30 @@ mod tests {
         fs::write(dead.with_extension("lock"), "").expect("writable");
         Cache::open(Some(place.path()), |_| None).expect("writable");
         assert!(!dead.exists());
+    }
+
+    #[test]
+    fn directories_that_cannot_be_entered_are_removed_too() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let closed = place.path().join("tree/work/work");
+        fs::create_dir_all(&closed).expect("writable");
+        fs::write(closed.join("file"), "").expect("writable");
+        std::os::unix::fs::symlink("/", place.path().join("tree/link")).expect("writable");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("owned");
+        remove_whole(&place.path().join("tree")).expect("removed");
+        assert!(!place.path().join("tree").exists());
+    }
+
+    #[test]
+    fn only_the_owner_can_walk_in() {
+        let (place, cache) = cache();
+        let made = place.path().join("made");
+        fs::create_dir(&made).expect("writable");
+        cache.publish(&made, "trees", "key").expect("writable");
+        for part in ["scratch", "locks", "trees"] {
+            let mode = fs::metadata(place.path().join(part)).expect("is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{part}");
+        }
     }
 
     #[test]
