@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Command line: one file for each subcommand.
 
+mod series;
+
 use crate::exit::{Exit, Failure};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -14,7 +16,9 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Series(series::Arguments),
+}
 
 /// Runs the command line of this process and says how it ended.
 pub fn main() -> ExitCode {
@@ -37,5 +41,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {
-    match command {}
+    match command {
+        Command::Series(arguments) => series::run(&arguments),
+    }
 }

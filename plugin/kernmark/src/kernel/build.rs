@@ -125,9 +125,8 @@ impl<'a> Builder<'a> {
             let output = made(scratch.path(), "output")?;
             cache::write_whole(&scratch.path().join("fragment"), self.configuration.text().as_bytes())?;
             let script = format!(
-                "set -e; cd {SOURCE}; make -s O={OUTPUT} tinyconfig >/dev/null; \
-                 ./scripts/kconfig/merge_config.sh -m -O {OUTPUT} {OUTPUT}/.config /kernmark/fragment >/dev/null; \
-                 make -s O={OUTPUT} olddefconfig; cp {OUTPUT}/.config {OUTPUT}/{CONFIG}"
+                "set -e; cd {SOURCE}; make -s O={OUTPUT} tinyconfig; \
+                 cat /kernmark/fragment >>{OUTPUT}/.config; make -s O={OUTPUT} olddefconfig; cp {OUTPUT}/.config {OUTPUT}/{CONFIG}"
             );
             let finished = Sandbox::command("sh")
                 .args(["-c", &script])

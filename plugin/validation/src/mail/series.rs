@@ -39,6 +39,9 @@ pub struct Series {
     pub complete: bool,
     /// What is wrong, each for a person.
     pub problems: Vec<String>,
+    /// What forbids applying the series, each for a person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 /// The 0/n mail of a series.
