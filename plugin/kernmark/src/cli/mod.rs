@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Command line: one file for each subcommand.
 
+mod compare;
 mod series;
 
 use crate::exit::{Exit, Failure};
@@ -17,6 +18,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Compare(compare::Arguments),
     Series(series::Arguments),
 }
 
@@ -42,6 +44,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
     }
 }

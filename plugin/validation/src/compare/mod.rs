@@ -2,6 +2,27 @@
 //! Samples to a comparison: maths only. The report view keeps the published
 //! rule sets (protocol.md 7), the verdict view decides (statistics.md).
 
+mod assemble;
+mod gates;
+mod labels;
+mod output;
+mod reason;
+mod report_view;
+mod summary;
+mod table;
+mod table_error;
+mod time;
+
+pub use gates::{CvFormula, DriftFormula, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, default_gates};
+pub use output::{text, tsv};
+pub use reason::Reason;
+pub use report_view::{compare_tables, contrasts};
+pub use summary::{
+    change, cv_population, cv_sample, drift_absolute, drift_signed, mean, median, quantile, range,
+};
+pub use table::{Place, read_tables};
+pub use table_error::{TableError, TableFault};
+
 use crate::plan::Evidence;
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! `kernmark compare`: statistics on samples or points tables of any tool.
+
+use crate::exit::{Exit, Failure};
+use anyhow::Context;
+use kernmark_validation::compare::{
+    Comparison, ComparisonFile, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, compare_tables,
+    read_tables, text, tsv,
+};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Largest table that is read, bytes.
+const MAX_BYTES: u64 = 256 << 20;
+/// A path change of at least this many percent is a regression (interfaces.md).
+const THRESHOLD_PERCENT: f64 = 5.0;
+
+/// Compares the builds in samples or points tables.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Tables; one experiment may be spread over several, and each experiment is compared by itself.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Rule set of the report view; by default the one of each workload.
+    #[arg(long)]
+    gates: Option<GatesName>,
+    /// How the result is printed.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum GatesName {
+    /// Population CV <= 3 %, signed drift <= 2 %, every endpoint >= 5 %.
+    Kernfs,
+    /// Sample CV <= 15 %, drift <= 5 %, absolute and ratio metric >= 5 %; labels.
+    Fsnotify,
+    /// Sample CV <= 5 %, signed drift <= 3 %, every endpoint >= 5 %.
+    Open,
+    /// Sample CV <= 5 %, signed drift <= 5 %, every endpoint >= 10 %.
+    Shrinker,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// A table to read.
+    Text,
+    /// The comparison-summary columns of an evidence bundle.
+    Tsv,
+    /// Everything, with every endpoint.
+    Json,
+}
+
+impl GatesName {
+    fn gates(self) -> &'static Gates {
+        match self {
+            Self::Kernfs => &KERNFS,
+            Self::Fsnotify => &FSNOTIFY,
+            Self::Open => &OPEN,
+            Self::Shrinker => &SHRINKER,
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A file cannot be read, or its table cannot be compared.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
+    let mut tables = Vec::new();
+    for path in &arguments.files {
+        tables.push((path.display().to_string(), read(path)?));
+    }
+    let borrowed: Vec<(&str, &str)> =
+        tables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let points = read_tables(&borrowed).map_err(|error| Failure::usage(error.to_string()))?;
+    let comparisons = compare_tables(&points, arguments.gates.map(GatesName::gates));
+    let exit = exit(&comparisons);
+    let printed = match arguments.format {
+        Format::Text => text(&comparisons),
+        Format::Tsv => tsv(&comparisons),
+        Format::Json => {
+            let file = ComparisonFile {
+                version: 1,
+                comparisons,
+                executed: None,
+                reductions: Vec::new(),
+                mechanism: Vec::new(),
+                recovery: Vec::new(),
+            };
+            serde_json::to_string_pretty(&file)? + "\n"
+        }
+    };
+    match std::io::stdout().write_all(printed.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit),
+        other => other.map(|()| exit).context("cannot write the comparison"),
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let cannot = |error: std::io::Error| Failure::usage(format!("{name}: {error}; name a readable table"));
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Failure::usage(format!(
+            "{name}: larger than {MAX_BYTES} bytes; split the table by experiment"
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line =
+            error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        Failure::usage(format!("{name}:{line}: not UTF-8; write the table as plain text"))
+    })
+}
+
+/// What the verdicts say, worst first.
+fn exit(comparisons: &[Comparison]) -> Exit {
+    let regression = |c: &Comparison| match c.verdict.name {
+        VerdictName::Slower => true,
+        VerdictName::Longer => c.verdict.change_percent.is_some_and(|change| change >= THRESHOLD_PERCENT),
+        VerdictName::Faster
+        | VerdictName::NoChange
+        | VerdictName::Shorter
+        | VerdictName::Same
+        | VerdictName::Inconclusive => false,
+    };
+    if comparisons.iter().any(regression) {
+        Exit::Regression
+    } else if comparisons.iter().any(|c| c.verdict.name == VerdictName::Inconclusive) {
+        Exit::Missing
+    } else {
+        Exit::Clean
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Labels of the fsnotify report (protocol.md 7): a metric and its ratio
+//! partner must pass together.
+
+use super::Comparison;
+use super::gates::{FSNOTIFY, Gates};
+
+/// Suffix by which a ratio metric is named after its absolute partner.
+const RATIO_SUFFIX: &str = "_over_shared";
+/// A smaller drift than this does not lower the floor of a small slowdown, percent.
+const SMALLEST_FLOOR_PERCENT: f64 = 1.0;
+
+/// The label of `comparison`, given all comparisons of its experiment; `None`
+/// under a rule set without labels.
+pub(super) fn label(comparison: &Comparison, all: &[Comparison]) -> Option<String> {
+    if comparison.gates != FSNOTIFY.name {
+        return None;
+    }
+    let partner = all.iter().find(|other| is_partner(comparison, other));
+    Some(name(comparison, partner, &FSNOTIFY).into())
+}
+
+fn is_partner(one: &Comparison, other: &Comparison) -> bool {
+    let same_contrast = one.workload == other.workload
+        && one.new_build == other.new_build
+        && one.old_build == other.old_build;
+    let named_after = |absolute: &Comparison, ratio: &Comparison| {
+        ratio.unit == "ratio" && ratio.metric.strip_suffix(RATIO_SUFFIX) == Some(&absolute.metric)
+    };
+    same_contrast && (named_after(one, other) || named_after(other, one))
+}
+
+/// Slowdown at the endpoints, smallest and largest, percent: positive is worse.
+fn slowdown(comparison: &Comparison) -> Option<(f64, f64)> {
+    let (low, high) = (comparison.min_change_percent?, comparison.max_change_percent?);
+    Some(if comparison.better == "higher" { (-high, -low) } else { (low, high) })
+}
+
+fn cv_fails(comparison: &Comparison, gates: &Gates) -> bool {
+    comparison.max_cv_percent.is_some_and(|cv| cv > gates.max_cv_percent)
+}
+
+fn has_effect(comparison: &Comparison, gates: &Gates) -> bool {
+    slowdown(comparison).is_some_and(|(low, _)| low >= gates.effect_percent)
+}
+
+fn drifts(comparison: &Comparison, gates: &Gates) -> bool {
+    comparison.old_drift_percent.is_some_and(|drift| drift > gates.max_drift_percent)
+}
+
+fn name(comparison: &Comparison, partner: Option<&Comparison>, gates: &Gates) -> &'static str {
+    if cv_fails(comparison, gates) {
+        return "AUXILIARY_CV_GATE_FAIL";
+    }
+    if has_effect(comparison, gates) {
+        let partner_passes =
+            partner.is_none_or(|p| !cv_fails(p, gates) && has_effect(p, gates) && !drifts(p, gates));
+        return if drifts(comparison, gates) {
+            "UNSTABLE"
+        } else if !partner_passes {
+            "AUXILIARY_CHILD_SLOWER"
+        } else if comparison.unit == "ratio" {
+            "EXACT_RELATIVE_SLOWDOWN"
+        } else {
+            "EXACT_CHILD_SLOWER"
+        };
+    }
+    let floor = comparison.old_drift_percent.unwrap_or(0.0).max(SMALLEST_FLOOR_PERCENT);
+    if slowdown(comparison).is_some_and(|(low, _)| low > floor) {
+        "BELOW_5_PERCENT_GATE"
+    } else {
+        "NO_MATERIAL_SIGNAL"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compare::{FSNOTIFY, compare_tables, read_tables};
+
+    /// Labels of `x_distinct` and its ratio partner for given medians (parent A, child, parent B) and CVs.
+    fn labels(distinct: [f64; 3], cv: f64, ratio: [f64; 3], ratio_cv: f64) -> Vec<String> {
+        let mut table = String::from(
+            "experiment\tpoint\tbuild\tboot\tworkload\tmetric\tunit\tbetter\tmedian\tcv_percent\n",
+        );
+        for (metric, unit, values, cv) in
+            [("x_distinct", "ns", distinct, cv), ("x_distinct_over_shared", "ratio", ratio, ratio_cv)]
+        {
+            for (n, (build, value)) in ["parent", "child", "parent"].iter().zip(values).enumerate() {
+                let boot = n + 1;
+                table += &format!(
+                    "e\tp{boot}\t{build}\t{boot}\tfsnotify.watch\t{metric}\t{unit}\tlower\t{value}\t{cv}\n"
+                );
+            }
+        }
+        let points = read_tables(&[("t", &table)]).expect("a good table");
+        compare_tables(&points, Some(&FSNOTIFY)).into_iter().filter_map(|c| c.label).collect()
+    }
+
+    #[test]
+    fn labels_follow_the_gates_of_both_partners() {
+        let (flat, up, small) = ([100.0, 100.0, 100.0], [100.0, 117.0, 100.0], [100.0, 103.0, 100.0]);
+        for (distinct, cv, ratio, ratio_cv, expected) in [
+            (up, 1.0, up, 1.0, ["EXACT_CHILD_SLOWER", "EXACT_RELATIVE_SLOWDOWN"]),
+            (up, 15.006954, up, 1.0, ["AUXILIARY_CV_GATE_FAIL", "AUXILIARY_CHILD_SLOWER"]),
+            (up, 1.0, up, 16.0, ["AUXILIARY_CHILD_SLOWER", "AUXILIARY_CV_GATE_FAIL"]),
+            (up, 15.0, up, 15.0, ["EXACT_CHILD_SLOWER", "EXACT_RELATIVE_SLOWDOWN"]),
+            (up, 1.0, flat, 1.0, ["AUXILIARY_CHILD_SLOWER", "NO_MATERIAL_SIGNAL"]),
+            (small, 1.0, flat, 1.0, ["BELOW_5_PERCENT_GATE", "NO_MATERIAL_SIGNAL"]),
+            ([100.0, 120.0, 106.0], 1.0, up, 1.0, ["UNSTABLE", "AUXILIARY_CHILD_SLOWER"]),
+            ([100.0, 80.0, 100.0], 1.0, flat, 1.0, ["NO_MATERIAL_SIGNAL", "NO_MATERIAL_SIGNAL"]),
+        ] {
+            assert_eq!(labels(distinct, cv, ratio, ratio_cv), expected, "{distinct:?} {ratio:?}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Tests of the pure stages through their public interface.
+
+mod compare;
