@@ -29,12 +29,27 @@ pub struct Findings {
     pub executed: Executed,
     /// Calls per operation that differ between neighbouring builds.
     pub call_changes: Vec<CallChange>,
+    /// NULL and other returns of functions that were looked at.
+    #[serde(default)]
+    pub returns: Vec<ReturnCount>,
     /// Instructions per object from two sizes, where a workload has two.
     pub growth: Vec<Growth>,
+    /// Median of each metric in each boot, in the order of the boots.
+    #[serde(default)]
+    pub medians: Vec<BootMedian>,
     /// Facts that all boots agree in: `kernfs.rmdir nodes` -> 26.
     pub facts: BTreeMap<String, u64>,
     /// Workloads and arms that did not run, with reason.
     pub skips: Vec<(String, String)>,
+    /// Observations that could not be made: (what, reason).
+    #[serde(default)]
+    pub not_available: Vec<(String, String)>,
+    /// What builds did that no build should: (build label, what), for a person.
+    #[serde(default)]
+    pub tampering: Vec<(String, String)>,
+    /// The console around trouble, escaped; empty when all went well.
+    #[serde(default)]
+    pub excerpt: String,
     /// Environment of the base boots.
     pub environment: BTreeMap<String, String>,
     /// Where this came from.
@@ -56,6 +71,42 @@ pub struct CallChange {
     pub caller: Option<String>,
     /// Calls per operation, by build in plan order.
     pub per_operation: Vec<f64>,
+}
+
+/// Return values of one function in one operation, in each build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReturnCount {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// `rmdir` ...
+    pub operation: String,
+    /// The function.
+    pub function: String,
+    /// NULL returns per operation, by build in plan order.
+    pub null_per_operation: Vec<f64>,
+    /// Other returns per operation, by build in plan order.
+    pub other_per_operation: Vec<f64>,
+}
+
+/// Median of one metric in one boot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BootMedian {
+    /// 1-based place over the whole experiment.
+    pub boot: u64,
+    /// Build label.
+    pub build: String,
+    /// Seed of the palindrome.
+    pub seed: Option<u64>,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Unit of the median.
+    pub unit: String,
+    /// The median.
+    pub median: f64,
 }
 
 /// How a cost grows with the number of objects.
