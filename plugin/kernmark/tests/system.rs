@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests over real parts: kernels, QEMU, git, kcidb-io. Run by `scripts/test`.
 
+#[path = "system/machine.rs"]
+mod machine;
+#[path = "system/runner.rs"]
+mod runner;
 #[path = "system/sandbox.rs"]
 mod sandbox;

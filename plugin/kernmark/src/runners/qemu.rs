@@ -37,8 +37,10 @@ const RESULTS: &str = "samples.jsonl";
 const PARAMETERS: &str =
     "console=ttyS0 panic=-1 quiet reboot=t nolapic_timer nokaslr norandmaps random.trust_cpu=off";
 
-/// A serial port that wrote this much has gone wild; a run writes some 50 KiB.
-const MAX_PORT_BYTES: u64 = 16 << 20;
+/// Serial ports that wrote this much have gone wild; a run writes some 50 KiB.
+const FLOOD_BYTES: u64 = 8 << 20;
+/// Until the flood is seen, a port cannot get beyond this.
+const MAX_PORT_BYTES: u64 = 3 * FLOOD_BYTES;
 
 /// Each boot keeps one processor busy.
 const MAX_PARALLEL: usize = 4;
@@ -70,7 +72,11 @@ impl QemuRunner {
     /// # Errors
     /// It is missing or does not say which version it is.
     pub fn new() -> Result<Self, RunnerError> {
-        let found = PLACES.iter().map(|place| Path::new(place).join(PROGRAM)).find(|path| path.exists());
+        Self::find(PLACES.iter().map(Path::new))
+    }
+
+    fn find<'a>(mut places: impl Iterator<Item = &'a Path>) -> Result<Self, RunnerError> {
+        let found = places.find_map(|place| Some(place.join(PROGRAM)).filter(|path| path.exists()));
         let path = found.ok_or(RunnerError::QemuMissing)?;
         let said = std::process::Command::new(&path)
             .arg("--version")
@@ -197,7 +203,7 @@ fn limits(cpu_s: u64) -> Limits {
         memory: 1 << 30,
         address_space: 8 << 30,
         file: MAX_PORT_BYTES,
-        written: 3 * MAX_PORT_BYTES,
+        written: FLOOD_BYTES,
         files: 16,
         cpu_s,
         tmp: 1 << 20,
@@ -214,9 +220,7 @@ fn machine_end(finished: &Finished, cpu_s: u64) -> MachineEnd {
         Ending::Exited(EXIT_GOOD) => MachineEnd::Good,
         Ending::Exited(EXIT_FAILED) => MachineEnd::Failed,
         Ending::Exited(0) => MachineEnd::Reset,
-        Ending::Exited(FILE_EXCEEDED) | Ending::OverWritten(_) => {
-            MachineEnd::Flooded { bytes: MAX_PORT_BYTES }
-        }
+        Ending::Exited(FILE_EXCEEDED) | Ending::OverWritten(_) => MachineEnd::Flooded { bytes: FLOOD_BYTES },
         // The system kills at its CPU limit; nothing else does so that late.
         Ending::Exited(KILLED | CPU_EXCEEDED) if finished.elapsed.as_secs() * 5 >= cpu_s * 4 => {
             MachineEnd::TimedOut { limit: format!("{cpu_s} s of CPU time") }
@@ -281,6 +285,15 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_emulator_is_named_with_its_package() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let error = QemuRunner::find([place.path()].into_iter()).expect_err("the directory is empty");
+        let failure = crate::exit::Failure::from(error);
+        assert_eq!(failure.exit, crate::exit::Exit::Host);
+        assert!(failure.message.ends_with("install it with: apt-get install qemu-system-x86"), "{failure}");
+    }
+
+    #[test]
     fn every_way_to_end_is_told_apart() {
         let finished = |ending, stderr: &str, seconds| Finished {
             ending,
@@ -306,8 +319,8 @@ mod tests {
             (Ending::Exited(137), "", 45, hung("45 s of CPU time")),
             (Ending::Exited(152), "", 60, hung("45 s of CPU time")),
             (Ending::Exited(152), "", 3, emulator("exit code 152")),
-            (Ending::Exited(153), "", 3, MachineEnd::Flooded { bytes: MAX_PORT_BYTES }),
-            (Ending::OverWritten(9), "", 3, MachineEnd::Flooded { bytes: MAX_PORT_BYTES }),
+            (Ending::Exited(153), "", 3, MachineEnd::Flooded { bytes: FLOOD_BYTES }),
+            (Ending::OverWritten(9), "", 3, MachineEnd::Flooded { bytes: FLOOD_BYTES }),
             (Ending::TimedOut(180), "", 180, hung("180 s")),
             (Ending::OverMemory(1 << 30), "", 3, emulator("stopped: more than its 1024 MiB of memory")),
         ] {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What boots need, made once: the base kernel from the cache, built where it
+//! is not there yet, and the static measuring program.
+
+use kernmark::cache::Cache;
+use kernmark::interrupt::Interrupt;
+use kernmark::kernel::{Builder, Configuration, MINIMAL_CONFIG, TreeSource};
+use kernmark::runners::{self, Input};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The kernel of the machine's own source package, without any patch.
+pub fn base_image() -> Input {
+    static IMAGE: OnceLock<Input> = OnceLock::new();
+    let build = || {
+        let cache =
+            Cache::open(None, |name| std::env::var_os(name).map(PathBuf::from)).expect("there is a cache");
+        let interrupt = Interrupt::default();
+        let source = TreeSource::find(None, None, None).expect("the source package is installed");
+        let tree = source.unpack(&cache, &interrupt).expect("unpacks");
+        let logs = tempfile::tempdir().expect("temporary directory");
+        let configuration = Configuration::new(MINIMAL_CONFIG, &[]);
+        let builder =
+            Builder::new(&cache, &tree, configuration, &interrupt, logs.path()).expect("tools are installed");
+        let build =
+            builder.base(&mut |_| {}).unwrap_or_else(|error| panic!("the base kernel builds: {error}"));
+        Input { path: build.image, sha256: build.record.image_sha256 }
+    };
+    IMAGE.get_or_init(build).clone()
+}
+
+/// The measuring program: named by KERNMARK_BOARD_BINARY, else beside `kernmark`.
+pub fn board_binary() -> Vec<u8> {
+    let asked = std::env::var_os("KERNMARK_BOARD_BINARY").map(PathBuf::from);
+    let exe = Path::new(env!("CARGO_BIN_EXE_kernmark"));
+    let found = runners::board_binary(asked.as_deref(), exe);
+    found.unwrap_or_else(|error| panic!("failed to {error}")).bytes
+}
