@@ -11,6 +11,7 @@ mod initramfs;
 mod outcome;
 mod point_directory;
 mod qemu;
+mod repeats;
 mod replay;
 mod schedule;
 
@@ -20,6 +21,7 @@ pub use initramfs::initramfs;
 pub use outcome::{Fault, MachineEnd, Outcome, judge};
 pub use point_directory::{BootKey, PointRecord, StoredPoint, read_point};
 pub use qemu::QemuRunner;
+pub use repeats::{BrokenRepeat, broken_repeats};
 pub use replay::ReplayRunner;
 pub use schedule::{FinishedPoint, Schedule, Step};
 

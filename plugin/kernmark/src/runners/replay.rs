@@ -86,9 +86,20 @@ fn recorded(points: &Path, boot: &Boot) -> Result<Recording, String> {
 mod tests {
     use super::super::boot::tests::boot;
     use super::super::point_directory::{BootKey, PointRecord, write_point};
-    use super::super::{Input, Outcome};
+    use super::super::{Input, Outcome, judge};
     use super::*;
-    use kernmark_validation::samples::PointLog;
+    use kernmark_validation::compare::Values;
+    use kernmark_validation::plan::Evidence;
+    use kernmark_validation::samples::{PointIdentity, PointLog, to_point};
+
+    /// Instructions per operation of the recorded boot.
+    const MEDIANS: [(&str, f64); 5] = [
+        ("create", 68542.0),
+        ("remove", 41419.0),
+        ("bare_create", 38509.0),
+        ("bare_remove", 28901.0),
+        ("call", 231.0),
+    ];
 
     #[test]
     fn only_the_same_boot_is_replayed() {
@@ -119,6 +130,60 @@ mod tests {
                 panic!("{what}: replayed")
             };
             assert!(said.contains(what), "{said}");
+        }
+    }
+
+    /// Two points as format 1 was first recorded: a measuring boot and an observing one.
+    const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/points");
+
+    fn recorded_boot(index: usize) -> Boot {
+        let key = read_point(Path::new(RECORDED), index).expect("recorded").record.boot;
+        let image = Input { path: "bzImage".into(), sha256: key.image_sha256 };
+        Boot { name: key.name, image, seed: key.seed, protocol: key.protocol, ..boot(index) }
+    }
+
+    fn replayed(index: usize) -> (Boot, Recording) {
+        let boot = recorded_boot(index);
+        let recording = recorded(Path::new(RECORDED), &boot).expect("recorded");
+        (boot, recording)
+    }
+
+    #[test]
+    fn the_oldest_recordings_still_read() {
+        let (boot, measured) = replayed(1);
+        let (outcome, log) = judge(&boot, &measured.end, &measured.results, &measured.console);
+        assert_eq!(outcome, Outcome::Done);
+        assert_eq!(log.environment_before["kernel.release"], "6.12.117");
+        let identity = PointIdentity {
+            experiment: "recorded".into(),
+            point: boot.name.clone(),
+            build: "base".into(),
+            boot: 1,
+            seed: Some(boot.seed),
+        };
+        let point = to_point(&log, &identity, Evidence::Path);
+        let medians: Vec<(&str, f64)> = point
+            .measurements
+            .iter()
+            .map(|measurement| {
+                let Values::Samples(mut values) = measurement.values.clone() else { panic!("no samples") };
+                values.sort_by(f64::total_cmp);
+                assert_eq!((values.len(), measurement.waiting.len()), (128, 128));
+                (measurement.metric.as_str(), values[64])
+            })
+            .collect();
+        assert_eq!(medians, MEDIANS);
+        let (boot, observed) = replayed(2);
+        let (outcome, log) = judge(&boot, &observed.end, &observed.results, &observed.console);
+        assert_eq!((outcome, log.profiles.len(), log.calls.len()), (Outcome::Done, 1, 2));
+    }
+
+    #[test]
+    fn a_recording_cut_anywhere_is_not_done() {
+        let (boot, whole) = replayed(1);
+        for end in (0..whole.results.len()).step_by(97).chain([whole.results.len() - 1]) {
+            let (outcome, _) = judge(&boot, &whole.end, &whole.results[..end], &whole.console);
+            assert_ne!(outcome, Outcome::Done, "cut after {end} bytes");
         }
     }
 }

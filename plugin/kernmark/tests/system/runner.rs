@@ -4,7 +4,7 @@
 use crate::machine::{base_image, board_binary};
 use kernmark::runners::{
     Boot, Fault, FinishedPoint, Input, Outcome, QemuRunner, ReplayRunner, Runner, RunnerError, Schedule,
-    Watchdog, initramfs,
+    Watchdog, broken_repeats, initramfs,
 };
 use kernmark_validation::plan::hex;
 use sha2::{Digest, Sha256};
@@ -156,6 +156,7 @@ fn one_image_and_seed_give_the_same_bytes_under_load_too() {
     assert!(read(1).len() > 1000);
     assert_eq!(read(1), read(2), "two boots side by side");
     assert_eq!(read(1), read(3), "a boot on a busy host");
+    assert_eq!(broken_repeats(finished.iter().map(|point| &point.record)), []);
     let other = Boot { seed: 8, index: 4, ..boots[0].clone() };
     run(&runner, &points, &[other]);
     assert_ne!(read(1), read(4), "another seed is another boot");
