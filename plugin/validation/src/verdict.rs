@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Comparison and policy to the verdict on a series: `verdict.json`.
 
+mod decide;
+
+pub use decide::decide;
+
 use crate::compare::VerdictName;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +27,42 @@ pub struct Verdict {
     pub also_moved: Vec<AlsoMoved>,
     /// Why, each for a person.
     pub reasons: Vec<String>,
+}
+
+/// What kept a build or boot from being measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "incident", rename_all = "snake_case")]
+pub enum Incident {
+    /// The image is the same as another build's, so it was not booted.
+    IdenticalImage {
+        /// Label of the build.
+        build: String,
+        /// Label of the build with the same image.
+        same_as: String,
+    },
+    /// A touched file was not compiled and its option cannot be switched on.
+    NotBuilt {
+        /// The file.
+        file: String,
+        /// The option, when one was found.
+        option: Option<String>,
+        /// Why not.
+        reason: String,
+    },
+    /// The compiler or an identity check refused a build.
+    BuildFailed {
+        /// Label of the build.
+        build: String,
+        /// First error.
+        reason: String,
+    },
+    /// A boot panicked, hung or left an unusable log.
+    BootFailed {
+        /// Name of the point.
+        point: String,
+        /// What happened.
+        reason: String,
+    },
 }
 
 /// A patch that carries a cost of its own.

@@ -4,17 +4,22 @@
 
 mod assemble;
 mod gates;
+mod growth;
 mod labels;
 mod output;
+mod path;
 mod reason;
 mod report_view;
 mod summary;
 mod table;
 mod table_error;
 mod time;
+mod waiting;
 
 pub use gates::{CvFormula, DriftFormula, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, default_gates};
+pub use growth::{Size, growth, sizes};
 pub use output::{text, tsv};
+pub use path::compare_path;
 pub use reason::Reason;
 pub use report_view::{compare_tables, contrasts};
 pub use summary::{
@@ -23,6 +28,7 @@ pub use summary::{
 pub use table::{Place, read_tables};
 pub use table_error::{TableError, TableFault};
 
+use crate::changed::{Executed, Fate, FunctionFate};
 use crate::plan::Evidence;
 use serde::{Deserialize, Serialize};
 
@@ -295,6 +301,30 @@ pub struct ExecutedCount {
     pub executed: usize,
     /// Compiled but not seen running, by name.
     pub not_executed: Vec<String>,
+}
+
+impl From<&Executed> for ExecutedCount {
+    /// A function merged into its callers ran when one of them ran; one that
+    /// could not be observed counts as compiled only.
+    fn from(executed: &Executed) -> Self {
+        let ran = |f: &FunctionFate| match f.fate {
+            Fate::Executed => true,
+            Fate::Inlined => !f.executed_callers.is_empty(),
+            Fate::NotCompiled | Fate::NotExecuted | Fate::Unknown => false,
+        };
+        let seen_idle = |f: &&FunctionFate| match f.fate {
+            Fate::NotExecuted => true,
+            Fate::Inlined => !ran(f),
+            Fate::NotCompiled | Fate::Executed | Fate::Unknown => false,
+        };
+        let functions = &executed.functions;
+        Self {
+            changed: functions.len(),
+            compiled: functions.iter().filter(|f| f.fate != Fate::NotCompiled).count(),
+            executed: functions.iter().filter(|f| ran(f)).count(),
+            not_executed: functions.iter().filter(seen_idle).map(|f| f.changed.function.clone()).collect(),
+        }
+    }
 }
 
 /// The measurements of one boot, as the comparison takes them.

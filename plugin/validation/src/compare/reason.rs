@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Every reason a verdict gives, in one place; each says what to do next.
+//! Every reason a verdict gives, in one place; each says what to do next
+//! where there is something to do.
 
+use super::VerdictName;
 use super::time::CALIBRATED_DEGREES;
+use crate::verdict::Incident;
 
-/// Why a verdict is what it is.
+/// Why a verdict is what it is: first those of one metric, then those of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
     /// `time` evidence of a board whose spread is not known.
@@ -11,6 +14,165 @@ pub enum Reason {
         /// Degrees of freedom of the board's history.
         degrees: u32,
     },
+    /// The same number of instructions more or fewer for every seed.
+    ExactDifference {
+        /// New minus old.
+        difference: f64,
+        /// Unit of the metric.
+        unit: String,
+        /// Number of seeds.
+        seeds: usize,
+    },
+    /// Differences that vary with the seed.
+    DifferenceRange {
+        /// Smallest over seeds.
+        smallest: f64,
+        /// Largest over seeds.
+        largest: f64,
+        /// Unit of the metric.
+        unit: String,
+    },
+    /// Why SAME.
+    WithinBound {
+        /// The bound, percent.
+        bound_percent: f64,
+    },
+    /// Some seeds are within the bound, some beyond it, or on both sides of it.
+    SeedsDisagree {
+        /// Smallest change, percent.
+        low: f64,
+        /// Largest change, percent.
+        high: f64,
+        /// The bound, percent.
+        bound_percent: f64,
+    },
+    /// Two boots of one image and seed differ.
+    RunnerBroken {
+        /// The build.
+        build: String,
+        /// The seed.
+        seed: u64,
+    },
+    /// Boots that are not there.
+    MissingBoots {
+        /// The build.
+        build: String,
+        /// The seed.
+        seed: u64,
+        /// Boots there.
+        found: usize,
+        /// Boots planned.
+        planned: usize,
+    },
+    /// A boot without single operations.
+    NoOperations {
+        /// The build.
+        build: String,
+        /// The seed.
+        seed: u64,
+    },
+    /// A median of 0.
+    NothingCounted,
+    /// The median rests on few operations.
+    FewOperations {
+        /// Operations there.
+        found: usize,
+        /// Operations wanted.
+        enough: usize,
+    },
+    /// The mean moved though the median did not.
+    RareOperations {
+        /// Change of the mean, percent.
+        mean_change_percent: f64,
+    },
+    /// The median operation waits where it did not.
+    NewWaiting,
+    /// No workload ran what the series changes.
+    NothingExecuted {
+        /// Functions the series changes.
+        changed: usize,
+        /// Of them in the image.
+        compiled: usize,
+    },
+    /// The series changes no function body.
+    NoFunctionChanged,
+    /// How many of the changed functions ran.
+    Executed {
+        /// Functions that ran.
+        executed: usize,
+        /// Functions the series changes.
+        changed: usize,
+        /// In the image, but not seen running.
+        not_executed: Vec<String>,
+    },
+    /// A deciding metric is beyond the threshold.
+    BeyondThreshold {
+        /// `workload metric`.
+        metric: String,
+        /// The claim.
+        name: VerdictName,
+        /// Whole-series change, percent.
+        change_percent: f64,
+        /// The threshold, percent.
+        threshold_percent: f64,
+    },
+    /// A deciding metric moved, but not to a regression.
+    Moved {
+        /// `workload metric`.
+        metric: String,
+        /// The claim.
+        name: VerdictName,
+        /// Whole-series change, percent.
+        change_percent: f64,
+    },
+    /// A deciding metric waits where it did not.
+    MetricWaits {
+        /// `workload metric`.
+        metric: String,
+    },
+    /// A deciding metric grows with the number of objects.
+    Grows {
+        /// `workload metric`.
+        metric: String,
+        /// What is counted.
+        object: String,
+        /// Instructions for each.
+        per_object: f64,
+    },
+    /// The patch that carries a cost.
+    Culprit {
+        /// Label of the build that first has it.
+        build: String,
+        /// `workload metric`.
+        metric: String,
+        /// Change against the build before, percent.
+        step_percent: f64,
+    },
+    /// A cost that a later patch takes away.
+    Undone {
+        /// Label of the build that first has it.
+        build: String,
+        /// `workload metric`.
+        metric: String,
+        /// Change against the build before, percent.
+        step_percent: f64,
+        /// Whole-series change, percent.
+        change_percent: f64,
+    },
+    /// A deciding metric is not there.
+    PrimaryMissing {
+        /// `workload metric`.
+        metric: String,
+    },
+    /// A deciding metric is not decided, and why.
+    PrimaryInconclusive {
+        /// `workload metric`.
+        metric: String,
+        /// Its own reasons.
+        why: String,
+    },
+    /// A build or boot that could not be measured.
+    Incident(Incident),
 }
 
 impl std::fmt::Display for Reason {
@@ -22,6 +184,115 @@ impl std::fmt::Display for Reason {
                  a time verdict needs {CALIBRATED_DEGREES}; boot one kernel repeatedly on it to build a history, \
                  or read the change at every endpoint"
             ),
+            Self::ExactDifference { difference, unit, seeds } => {
+                let each = if *seeds == 1 { "with the one seed" } else { "the same for every seed" };
+                write!(f, "{difference:+} {unit} per operation, {each}")
+            }
+            Self::DifferenceRange { smallest, largest, unit } => {
+                write!(f, "{smallest:+} to {largest:+} {unit} per operation, by seed")
+            }
+            Self::WithinBound { bound_percent } => write!(f, "within the bound of {bound_percent:.3} %"),
+            Self::SeedsDisagree { low, high, bound_percent } => write!(
+                f,
+                "seeds disagree: {low:+.3} to {high:+.3} % against a bound of {bound_percent:.3} %; run more seeds"
+            ),
+            Self::RunnerBroken { build, seed } => write!(
+                f,
+                "runner broken: two boots of {build} with seed {seed} differ though image, seed and command line \
+                 are the same; no number of this experiment can be trusted, check the QEMU version and options"
+            ),
+            Self::MissingBoots { build, seed, found, planned } => write!(
+                f,
+                "{found} of {planned} boots of {build} with seed {seed} are usable; run the experiment again, it \
+                 continues from what is there"
+            ),
+            Self::NoOperations { build, seed } => write!(
+                f,
+                "boot of {build} with seed {seed} reports no single operations; run the workload with single \
+                 operations and the tsc clock"
+            ),
+            Self::NothingCounted => {
+                f.write_str("the base counts 0, of which nothing is a percentage; look at the operations themselves")
+            }
+            Self::FewOperations { found, enough } => write!(
+                f,
+                "the median rests on {found} operations; raise samples or operations until there are {enough}"
+            ),
+            Self::RareOperations { mean_change_percent } => write!(
+                f,
+                "the mean changes by {mean_change_percent:+.2} % though the median does not: few operations carry \
+                 it, look at the tail and at deferred work"
+            ),
+            Self::NewWaiting => f.write_str(
+                "new waiting: the median operation now leaves the CPU where it did not, or for much longer; find \
+                 what it waits for (a grace period, a work item, a lock)",
+            ),
+            Self::NothingExecuted { changed, compiled } => write!(
+                f,
+                "0 of the {changed} changed functions were executed ({compiled} compiled): these results say nothing \
+                 about the series; choose a workload that reaches its code"
+            ),
+            Self::NoFunctionChanged => f.write_str(
+                "the series changes no function body: whether the workloads reach what it changes is not known, \
+                 look at the structures and macros it touches",
+            ),
+            Self::Executed { executed, changed, not_executed } => {
+                write!(f, "executed: {executed} of {changed} changed functions")?;
+                if not_executed.is_empty() { Ok(()) } else { write!(f, "; not {}", not_executed.join(", ")) }
+            }
+            Self::BeyondThreshold { metric, name, change_percent, threshold_percent } => write!(
+                f,
+                "{metric} is {name}: {change_percent:+.3} % against a threshold of {threshold_percent} %; see the \
+                 call differences, then profile the workload"
+            ),
+            Self::Moved { metric, name, change_percent } => {
+                write!(f, "{metric} is {name}: {change_percent:+.3} %")
+            }
+            Self::MetricWaits { metric } => write!(f, "{metric}: {}", Self::NewWaiting),
+            Self::Grows { metric, object, per_object } => write!(
+                f,
+                "{metric} grows by {per_object:.0} instructions for each {object}: the cost is larger where there \
+                 are more of them; see whether the work can be done once"
+            ),
+            Self::Culprit { build, metric, step_percent } => {
+                write!(f, "{build} carries {step_percent:+.3} % of {metric} against the build before it; look there first")
+            }
+            Self::Undone { build, metric, step_percent, change_percent } => write!(
+                f,
+                "{build} costs {step_percent:+.3} % of {metric}, and a later patch takes it away: {change_percent:+.3} % \
+                 with the whole series; consider merging the two, so that bisection does not stop between them"
+            ),
+            Self::PrimaryMissing { metric } => write!(
+                f,
+                "{metric} decides but was not measured on both sides; see which workload was skipped or failed"
+            ),
+            Self::PrimaryInconclusive { metric, why } => write!(f, "{metric} is INCONCLUSIVE: {why}"),
+            Self::Incident(incident) => write!(f, "{incident}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Incident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::IdenticalImage { build, same_as } => {
+                write!(f, "the image of {build} is identical to that of {same_as}; nothing to boot")
+            }
+            Self::NotBuilt { file, option, reason } => {
+                write!(f, "NOT BUILT: {file}: {reason}")?;
+                match option {
+                    Some(option) => write!(f, "; add {option} to the config fragment and run again"),
+                    None => {
+                        f.write_str("; find the option that compiles it, or test on a config that has it")
+                    }
+                }
+            }
+            Self::BuildFailed { build, reason } => {
+                write!(f, "{build} does not build: {reason}; fix the patch, the other builds are measured")
+            }
+            Self::BootFailed { point, reason } => {
+                write!(f, "boot {point} gave no result: {reason}; read its console log in the bundle")
+            }
         }
     }
 }

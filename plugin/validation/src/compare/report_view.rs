@@ -26,7 +26,9 @@ impl BootFigures {
     fn new(point: &Point, measurement: &Measurement, gates: &Gates) -> Option<Self> {
         let (middle, drop_first, cv_percent) = match &measurement.values {
             Values::Samples(samples) => {
-                (median(samples)?, samples.get(1..).and_then(median), gates.cv.of(samples))
+                // A sample of path evidence is one operation: its spread is no noise of the point.
+                let cv = if point.seed.is_some() { None } else { gates.cv.of(samples) };
+                (median(samples)?, samples.get(1..).and_then(median), cv)
             }
             Values::Summary { median, cv_percent } => (*median, None, *cv_percent),
         };

@@ -2,3 +2,4 @@
 //! Tests of the pure stages through their public interface.
 
 mod compare;
+mod path;
