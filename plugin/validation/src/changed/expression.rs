@@ -16,14 +16,14 @@ pub enum Expression {
     Module,
     /// The option is on.
     Option(String),
-    /// The option has this value (`n` for off), or another one.
+    /// The value of the option (`n` for off) compared with another.
     Compare {
         /// The option.
         option: String,
         /// What it is compared with.
         value: String,
-        /// `=`, else `!=`.
-        equal: bool,
+        /// How.
+        operator: Operator,
     },
     /// Not.
     Not(Box<Expression>),
@@ -31,6 +31,49 @@ pub enum Expression {
     And(Vec<Expression>),
     /// Any of them.
     Or(Vec<Expression>),
+}
+
+/// A comparison. Order needs numbers on both sides; without them it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// `=`
+    Equal,
+    /// `!=`
+    Unequal,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+impl Operator {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::Unequal => "!=",
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Greater => ">",
+            Self::AtLeast => ">=",
+        }
+    }
+
+    fn holds(self, have: &str, wanted: &str) -> bool {
+        let numbers = have.parse::<i64>().ok().zip(wanted.parse::<i64>().ok());
+        let ordered = |test: fn(i64, i64) -> bool| numbers.is_none_or(|(have, wanted)| test(have, wanted));
+        match self {
+            Self::Equal => have == wanted,
+            Self::Unequal => have != wanted,
+            Self::Less => ordered(|a, b| a < b),
+            Self::AtMost => ordered(|a, b| a <= b),
+            Self::Greater => ordered(|a, b| a > b),
+            Self::AtLeast => ordered(|a, b| a >= b),
+        }
+    }
 }
 
 /// Deepest nesting that is read; below it everything holds.
@@ -63,9 +106,8 @@ impl Expression {
             Self::No => false,
             Self::Module => value("MODULES").is_some(),
             Self::Option(option) => value(option).is_some_and(|v| v != "n"),
-            Self::Compare { option, value: wanted, equal } => {
-                let have = value(option).unwrap_or_else(|| "n".to_owned());
-                (have == *wanted) == *equal
+            Self::Compare { option, value: wanted, operator } => {
+                operator.holds(value(option).as_deref().unwrap_or("n"), wanted)
             }
             Self::Not(inner) => !inner.holds(value),
             Self::And(all) => all.iter().all(|e| e.holds(value)),
@@ -92,9 +134,7 @@ impl fmt::Display for Expression {
             Self::No => f.write_str("n"),
             Self::Module => f.write_str("m"),
             Self::Option(option) => f.write_str(option),
-            Self::Compare { option, value, equal } => {
-                write!(f, "{option}{}{value}", if *equal { "=" } else { "!=" })
-            }
+            Self::Compare { option, value, operator } => write!(f, "{option}{}{value}", operator.text()),
             Self::Not(inner) if matches!(**inner, Self::And(_) | Self::Or(_)) => write!(f, "!({inner})"),
             Self::Not(inner) => write!(f, "!{inner}"),
             Self::And(all) => joined(f, all, " && "),
@@ -115,10 +155,7 @@ enum Token {
     Not,
     Open,
     Close,
-    Equal,
-    Unequal,
-    /// `<`, `<=`, `>`, `>=`.
-    Order,
+    Compare(Operator),
 }
 
 fn tokens(text: &str) -> Vec<Token> {
@@ -131,12 +168,15 @@ fn tokens(text: &str) -> Vec<Token> {
             '#' => return out,
             '&' => (Token::And, if rest.starts_with("&&") { 2 } else { 1 }),
             '|' => (Token::Or, if rest.starts_with("||") { 2 } else { 1 }),
-            '!' if rest.starts_with("!=") => (Token::Unequal, 2),
+            '!' if rest.starts_with("!=") => (Token::Compare(Operator::Unequal), 2),
             '!' => (Token::Not, 1),
             '(' => (Token::Open, 1),
             ')' => (Token::Close, 1),
-            '=' => (Token::Equal, 1),
-            '<' | '>' => (Token::Order, if rest[1..].starts_with('=') { 2 } else { 1 }),
+            '=' => (Token::Compare(Operator::Equal), 1),
+            '<' if rest.starts_with("<=") => (Token::Compare(Operator::AtMost), 2),
+            '<' => (Token::Compare(Operator::Less), 1),
+            '>' if rest.starts_with(">=") => (Token::Compare(Operator::AtLeast), 2),
+            '>' => (Token::Compare(Operator::Greater), 1),
             '"' | '\'' => {
                 let end = rest[1..].find(first).map_or(rest.len(), |at| at + 2);
                 (Token::Text(rest[1..end].trim_end_matches(first).to_owned()), end)
@@ -215,30 +255,21 @@ impl Reader<'_> {
 
     fn comparison(&mut self) -> Expression {
         let left = self.operand();
-        let equal = match self.tokens.get(self.at) {
-            Some(Token::Equal) => true,
-            Some(Token::Unequal) => false,
-            Some(Token::Order) => {
-                self.at += 1;
-                self.operand();
-                return Expression::Yes;
-            }
-            _ => {
-                return match left {
-                    Some(Token::Name(name) | Token::Text(name)) => match name.as_str() {
-                        "y" => Expression::Yes,
-                        "n" => Expression::No,
-                        "m" => Expression::Module,
-                        _ => Expression::Option(name),
-                    },
-                    _ => Expression::Yes,
-                };
-            }
+        let Some(&Token::Compare(operator)) = self.tokens.get(self.at) else {
+            return match left {
+                Some(Token::Name(name) | Token::Text(name)) => match name.as_str() {
+                    "y" => Expression::Yes,
+                    "n" => Expression::No,
+                    "m" => Expression::Module,
+                    _ => Expression::Option(name),
+                },
+                _ => Expression::Yes,
+            };
         };
         self.at += 1;
         match (left, self.operand()) {
             (Some(Token::Name(option)), Some(Token::Name(value) | Token::Text(value))) => {
-                Expression::Compare { option, value, equal }
+                Expression::Compare { option, value, operator }
             }
             _ => Expression::Yes,
         }
@@ -284,6 +315,9 @@ mod tests {
             ("A=y && OFF=n && M!=y", true),
             ("HZ = \"250\"", true),
             ("HZ>100 && A", true),
+            ("HZ >= 251", false),
+            ("HZ<250 || HZ <= 249", false),
+            ("GCC_VERSION >= 50000", true),
             ("$(cc-option,-m64 (x)) && OFF", false),
             ("y", true),
             ("n", false),
@@ -303,7 +337,7 @@ mod tests {
 
     #[test]
     fn expressions_are_shown_as_written() {
-        for text in ["A && !B && (C || D=y)", "!(A || B)", "A!=n || (B && C)"] {
+        for text in ["A && !B && (C || D=y)", "!(A || B)", "A!=n || (B && C)", "A>=3 && B<4"] {
             assert_eq!(Expression::parse(text).to_string(), text);
         }
     }

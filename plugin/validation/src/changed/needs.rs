@@ -6,7 +6,7 @@
 //! proposal: `make olddefconfig` decides, and the builder checks what stuck.
 
 use super::config::Config;
-use super::expression::Expression;
+use super::expression::{Expression, Operator};
 use super::kconfig::{Definition, Kconfig};
 use std::collections::BTreeSet;
 
@@ -104,13 +104,19 @@ impl Search<'_> {
         };
         for definition in definitions {
             let dependencies = self.kconfig.dependencies(definition);
+            // A default does not count where a .config says "is not set".
             if let Some(prompt) = &definition.prompt {
                 let mut way = chosen.clone();
                 let all = dependencies.iter().copied().chain([prompt]);
-                offer(self.satisfy_all(option, all, &mut way).map(|()| {
+                let visible = self.satisfy_all(option, all, &mut way);
+                let settable = visible.is_ok();
+                offer(visible.map(|()| {
                     way.by_hand.push(option.to_owned());
                     way
                 }));
+                if settable {
+                    continue;
+                }
             }
             for default in &definition.default_on {
                 let mut way = chosen.clone();
@@ -153,8 +159,11 @@ impl Search<'_> {
         }
         match expression {
             Expression::Option(wanted) => self.want(wanted, chosen),
-            Expression::Compare { option: wanted, value, equal }
-                if (value == "y") == *equal && value != "m" =>
+            Expression::Compare { option: wanted, value, operator }
+                if matches!(
+                    (value.as_str(), operator),
+                    ("y", Operator::Equal) | ("n", Operator::Unequal)
+                ) =>
             {
                 self.want(wanted, chosen)
             }
@@ -288,10 +297,10 @@ config TWICE
     #[test]
     fn dependencies_come_first() {
         for (option, config, expected) in [
-            ("ONE_FS", "", "SMP NET CRYPTO ONE_FS"),
+            ("ONE_FS", "", "EXPERT BLOCK SMP NET CRYPTO ONE_FS"),
             ("ONE_FS", "CONFIG_BLOCK=y\nCONFIG_SMP=y\nCONFIG_INET=y\nCONFIG_CRYPTO_OPTION=y\n", "ONE_FS"),
-            ("BLOCK", "", ""),
-            ("IOMAP", "CONFIG_SMP=y\nCONFIG_CRYPTO_OPTION=y\n", "NET ONE_FS"),
+            ("BLOCK", "", "EXPERT BLOCK"),
+            ("IOMAP", "CONFIG_BLOCK=y\nCONFIG_SMP=y\nCONFIG_CRYPTO_OPTION=y\n", "NET ONE_FS"),
             ("LEVEL_HIGH", "", "NET LEVEL_HIGH"),
             ("TWICE", "", "NET TWICE"),
             ("NET", "CONFIG_NET=y\n", ""),
