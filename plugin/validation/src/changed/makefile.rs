@@ -89,10 +89,30 @@ impl Makefile {
                         makefile.includes.push(path.to_owned());
                     }
                 }
-                _ => makefile.assignments.extend(assignment(line, &conditions)),
+                _ => {
+                    if let Some(assignment) = assignment(line, &conditions) {
+                        makefile.assign(assignment, line, &conditions);
+                    }
+                }
             }
         }
         makefile
+    }
+
+    /// `mmu-y := nommu.o` and then `mmu-$(CONFIG_MMU) := memory.o`: with MMU on
+    /// both are the variable mmu-y, and the second takes the place of the first.
+    fn assign(&mut self, assignment: Assignment, line: &str, conditions: &[Condition]) {
+        let appends = line.split_once('=').is_some_and(|(left, _)| left.ends_with('+'));
+        if let [Requirement { option, on: true }] = &assignment.requirements[..]
+            && !appends
+            && conditions.is_empty()
+        {
+            let replaced = Requirement { option: option.clone(), on: false };
+            for earlier in self.assignments.iter_mut().filter(|a| a.list == assignment.list) {
+                earlier.requirements.push(replaced.clone());
+            }
+        }
+        self.assignments.push(assignment);
     }
 
     /// Adds the lists of an included file.
@@ -397,6 +417,9 @@ obj-$(CONFIG_A) += $(shared-objs)
 obj-$(CONFIG_B) += b.o common.o
 CFLAGS_inode.o := -DX=1
 $(obj)/made.o: FLAGS = made.o
+mmu-y := nommu.o
+mmu-$(CONFIG_MMU) := memory.o
+obj-y += $(mmu-y)
 ";
         for (item, expected) in [
             ("inode.o", "[ONE]"),
@@ -412,6 +435,8 @@ $(obj)/made.o: FLAGS = made.o
             ("tool.o", ""),
             ("common.o", "[A] | [B]"),
             ("made.o", ""),
+            ("nommu.o", "[!MMU]"),
+            ("memory.o", "[MMU]"),
         ] {
             assert_eq!(built(text, item), expected, "{item}");
         }
