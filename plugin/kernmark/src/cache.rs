@@ -110,6 +110,19 @@ impl Cache {
         Ok(Scratch { path, _lock: lock })
     }
 
+    /// A directory for entry `key` of `kind` that stays when this process dies, so that the work is
+    /// continued. Only for work that can tell what of it is whole, and under the entry's lock.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn unfinished(&self, kind: &str, key: &str) -> Result<PathBuf, CacheError> {
+        let parent = self.root.join("unfinished");
+        private_directory(&parent)?;
+        let place = parent.join(format!("{kind}-{key}"));
+        fs::create_dir_all(&place).map_err(|e| at(&place, e))?;
+        Ok(place)
+    }
+
     /// Makes a finished directory the entry `key` of `kind`.
     ///
     /// # Errors

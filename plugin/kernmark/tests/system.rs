@@ -5,5 +5,7 @@
 mod machine;
 #[path = "system/runner.rs"]
 mod runner;
+#[path = "system/kernel.rs"]
+mod kernel;
 #[path = "system/sandbox.rs"]
 mod sandbox;

@@ -53,12 +53,16 @@ fn symbols(config: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// SHA-256 of a .config without its LOCALVERSION line (protocol.md section 8).
-pub fn canonical_sha256(config: &str) -> String {
+/// SHA-256 over the symbols of a .config in the order of their names, without LOCALVERSION
+/// (protocol.md section 8). With `base`, symbols that its .config has never heard of are left out too: a
+/// series may add options, and their value is part of what the series does.
+pub fn canonical_sha256(config: &str, base: Option<&str>) -> String {
+    let known = base.map(symbols);
     let mut hash = Sha256::new();
-    for line in config.lines().filter(|l| !l.starts_with("CONFIG_LOCALVERSION=")) {
-        hash.update(line.as_bytes());
-        hash.update(b"\n");
+    for (name, value) in symbols(config) {
+        if name != "LOCALVERSION" && known.as_ref().is_none_or(|known| known.contains_key(name)) {
+            hash.update(format!("CONFIG_{name}={value}\n"));
+        }
     }
     hex(&hash.finalize())
 }
@@ -93,9 +97,19 @@ mod tests {
 
     #[test]
     fn only_the_local_version_is_left_out_of_the_hash() {
-        let base = canonical_sha256("CONFIG_LOCALVERSION=\"-a\"\nCONFIG_A=y\n");
-        assert_eq!(base, canonical_sha256("CONFIG_LOCALVERSION=\"-b\"\nCONFIG_A=y\n"));
-        assert_ne!(base, canonical_sha256("CONFIG_LOCALVERSION=\"-a\"\nCONFIG_A=m\n"));
+        let base = canonical_sha256("CONFIG_LOCALVERSION=\"-a\"\nCONFIG_A=y\n", None);
+        assert_eq!(base, canonical_sha256("# menu\nCONFIG_A=y\nCONFIG_LOCALVERSION=\"-b\"\n", None));
+        assert_ne!(base, canonical_sha256("CONFIG_LOCALVERSION=\"-a\"\nCONFIG_A=m\n", None));
+    }
+
+    #[test]
+    fn a_series_may_add_options_but_not_change_others() {
+        let base = "CONFIG_A=y\n# CONFIG_B is not set\n";
+        let hash = canonical_sha256(base, None);
+        let of = |config: &str| canonical_sha256(config, Some(base));
+        assert_eq!(of("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_NEW=y\n"), hash);
+        assert_ne!(of("CONFIG_A=y\nCONFIG_B=y\n"), hash);
+        assert_ne!(of("# CONFIG_B is not set\n"), hash);
     }
 
     #[test]

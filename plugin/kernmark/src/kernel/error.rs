@@ -74,6 +74,15 @@ pub enum BuildError {
         /// `image`, `System.map` ...
         what: &'static str,
     },
+    /// The cached base is not what was built.
+    #[error(
+        "the base in the cache changed since it was built; nothing measured with it counts. \
+         Remove {} and start again", place.display()
+    )]
+    BaseChanged {
+        /// The entry.
+        place: PathBuf,
+    },
     /// The sandbox could not run it, or somebody asked to stop.
     #[error("failed to {0}")]
     Sandbox(#[from] SandboxError),
@@ -93,7 +102,9 @@ impl BuildError {
             | Self::Identity { .. }
             | Self::NoResult { .. }
             | Self::Sandbox(SandboxError::Interrupted) => Exit::Missing,
-            Self::ToolMissing { .. } | Self::Sandbox(_) | Self::Cache(_) => Exit::Host,
+            Self::ToolMissing { .. } | Self::BaseChanged { .. } | Self::Sandbox(_) | Self::Cache(_) => {
+                Exit::Host
+            }
         }
     }
 }

@@ -5,7 +5,9 @@ mod apply;
 mod build;
 mod config;
 mod error;
+mod layers;
 mod make_log;
+mod recipe;
 mod tree;
 
 pub use apply::{AppliedSeries, apply};
