@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests over real parts: kernels, QEMU, git, kcidb-io. Run by `scripts/test`.
 
+#[path = "system/kernel.rs"]
+mod kernel;
 #[path = "system/machine.rs"]
 mod machine;
 #[path = "system/runner.rs"]
 mod runner;
-#[path = "system/kernel.rs"]
-mod kernel;
 #[path = "system/sandbox.rs"]
 mod sandbox;
