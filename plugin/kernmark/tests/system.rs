@@ -7,5 +7,7 @@ mod kernel;
 mod machine;
 #[path = "system/runner.rs"]
 mod runner;
+#[path = "system/runner_hostile.rs"]
+mod runner_hostile;
 #[path = "system/sandbox.rs"]
 mod sandbox;

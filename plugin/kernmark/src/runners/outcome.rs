@@ -64,6 +64,8 @@ pub enum Outcome {
     Hang {
         /// The limit, for a person.
         limit: String,
+        /// Records that had arrived.
+        records: u64,
     },
     /// The kernel wrote without end.
     Flood {
@@ -136,12 +138,21 @@ impl std::fmt::Display for Outcome {
                 write!(f, "the kernel reported a bug of its own and went on, so its numbers are void: {line}")
             }
             Self::Reset => write!(f, "the kernel rebooted without a message; look at the end of its console"),
-            Self::Hang { limit } => write!(f, "the kernel hung: stopped after {limit}"),
+            Self::Hang { limit, records: 0 } => {
+                write!(f, "the kernel hung before its first result: stopped after {limit}")
+            }
+            Self::Hang { limit, records } => {
+                write!(f, "the kernel hung after {}: stopped after {limit}", counted(*records))
+            }
             Self::Flood { bytes } => {
                 write!(f, "the kernel wrote more than {} MiB to a serial port and was stopped", bytes >> 20)
             }
             Self::Truncated { records } => {
-                write!(f, "the results stop after {records} records, and the kernel ended the machine itself")
+                write!(
+                    f,
+                    "the results stop after {}, and the kernel ended the machine itself",
+                    counted(*records)
+                )
             }
             Self::Invalid { problems } => {
                 let texts: Vec<String> = problems.iter().take(3).map(ToString::to_string).collect();
@@ -173,7 +184,9 @@ pub fn judge(boot: &Boot, end: &MachineEnd, results: &[u8], console: &[u8]) -> (
         MachineEnd::NotRecorded { what } => Outcome::NotRecorded { what: what.clone() },
         MachineEnd::Flooded { bytes } => Outcome::Flood { bytes: *bytes },
         // A kernel that reports its death and then spins is dead, not hung.
-        MachineEnd::TimedOut { limit } => died().unwrap_or(Outcome::Hang { limit: limit.clone() }),
+        MachineEnd::TimedOut { limit } => {
+            died().unwrap_or_else(|| Outcome::Hang { limit: limit.clone(), records: arrived(&log) })
+        }
         // Without a usable exit device the measuring program reboots at its end.
         MachineEnd::Reset if log.status.is_some() => completed(&log, console),
         MachineEnd::Reset => died().unwrap_or(Outcome::Reset),
@@ -181,6 +194,19 @@ pub fn judge(boot: &Boot, end: &MachineEnd, results: &[u8], console: &[u8]) -> (
         MachineEnd::Good => completed(&log, console),
     };
     (outcome, log)
+}
+
+fn counted(records: u64) -> String {
+    if records == 1 { "1 record".into() } else { format!("{records} records") }
+}
+
+/// Records of a log that has no end.
+fn arrived(log: &PointLog) -> u64 {
+    let records = log.problems.iter().find_map(|problem| match problem {
+        LogProblem::Truncated { records } => Some(*records),
+        _ => None,
+    });
+    records.unwrap_or(0)
 }
 
 fn failure(log: &PointLog, console: &[u8]) -> Outcome {
@@ -245,7 +271,7 @@ mod tests {
                 Fault::Kernel,
                 "went on, so its numbers are void: [ 1.0] BUG: sleeping",
             ),
-            (MachineEnd::Good, cut, "", Fault::Kernel, "stop after 1 records"),
+            (MachineEnd::Good, cut, "", Fault::Kernel, "stop after 1 record,"),
             (MachineEnd::Good, "", "hello\r\n", Fault::Missing, "no results came"),
             (
                 MachineEnd::Good,
@@ -269,7 +295,8 @@ mod tests {
             (MachineEnd::Reset, &good, "", Fault::None, "done"),
             (MachineEnd::Reset, &results("failed: x"), "", Fault::Kernel, "the measurement failed: x"),
             (MachineEnd::Reset, "", "hello", Fault::Kernel, "rebooted without a message"),
-            (limit(), cut, "", Fault::Kernel, "hung: stopped after 45 s of CPU time"),
+            (limit(), cut, "", Fault::Kernel, "hung after 1 record: stopped after 45 s of CPU time"),
+            (limit(), "", "", Fault::Kernel, "hung before its first result"),
             (limit(), cut, PANIC, Fault::Kernel, "panicked"),
             (MachineEnd::Flooded { bytes: 16 << 20 }, "", "", Fault::Kernel, "more than 16 MiB"),
             (

@@ -4,7 +4,7 @@
 
 use kernmark::cache::Cache;
 use kernmark::interrupt::Interrupt;
-use kernmark::kernel::{Builder, Configuration, MINIMAL_CONFIG, TreeSource};
+use kernmark::kernel::{Build, BuildError, Builder, Configuration, MINIMAL_CONFIG, TreeSource};
 use kernmark::runners::{self, Input};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,21 +12,38 @@ use std::sync::OnceLock;
 /// The kernel of the machine's own source package, without any patch.
 pub fn base_image() -> Input {
     static IMAGE: OnceLock<Input> = OnceLock::new();
-    let build = || {
-        let cache =
-            Cache::open(None, |name| std::env::var_os(name).map(PathBuf::from)).expect("there is a cache");
-        let interrupt = Interrupt::default();
-        let source = TreeSource::find(None, None, None).expect("the source package is installed");
-        let tree = source.unpack(&cache, &interrupt).expect("unpacks");
-        let logs = tempfile::tempdir().expect("temporary directory");
-        let configuration = Configuration::new(MINIMAL_CONFIG, &[]);
-        let builder =
-            Builder::new(&cache, &tree, configuration, &interrupt, logs.path()).expect("tools are installed");
-        let build =
-            builder.base(&mut |_| {}).unwrap_or_else(|error| panic!("the base kernel builds: {error}"));
-        Input { path: build.image, sha256: build.record.image_sha256 }
-    };
+    let build = || with_builder(|builder| builder.base(&mut |_| {}).map(|build| input(&build)));
     IMAGE.get_or_init(build).clone()
+}
+
+/// The same with all patches of this mailbox.
+pub fn patched_image(mailbox: &[u8]) -> Input {
+    let file = kernmark_validation::mail::read_series(mailbox).expect("a series");
+    let series = file.series.last().expect("a series");
+    with_builder(|builder| {
+        let base = builder.base(&mut |_| {})?;
+        let mut image = None;
+        let all = [(series.patches.len(), "patched".to_owned())];
+        builder.patched(&base, series, &all, &mut |_, _| {}, &mut |build| image = Some(input(&build)))?;
+        Ok(image.expect("one build was asked for"))
+    })
+}
+
+fn input(build: &Build) -> Input {
+    Input { path: build.image.clone(), sha256: build.record.image_sha256.clone() }
+}
+
+fn with_builder(work: impl FnOnce(&Builder<'_>) -> Result<Input, BuildError>) -> Input {
+    let cache =
+        Cache::open(None, |name| std::env::var_os(name).map(PathBuf::from)).expect("there is a cache");
+    let interrupt = Interrupt::default();
+    let source = TreeSource::find(None, None, None).expect("the source package is installed");
+    let tree = source.unpack(&cache, &interrupt).expect("unpacks");
+    let logs = tempfile::tempdir().expect("temporary directory");
+    let configuration = Configuration::new(MINIMAL_CONFIG, &[]);
+    let builder =
+        Builder::new(&cache, &tree, configuration, &interrupt, logs.path()).expect("tools are installed");
+    work(&builder).unwrap_or_else(|error| panic!("the kernel builds: {error}"))
 }
 
 /// The measuring program: named by KERNMARK_BOARD_BINARY, else beside `kernmark`.

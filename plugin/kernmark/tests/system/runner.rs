@@ -203,7 +203,7 @@ fn hangs_are_stopped_by_processor_and_by_wall_time() {
         ("sleeps", SLEEP, Watchdog { cpu_s: 120, wall_s: 10 }, "10 s"),
     ] {
         let point = outcome_of(&print_then(b"last words\n", code), watchdog);
-        assert_eq!(point.record.outcome, Outcome::Hang { limit: limit.into() }, "{what}");
+        assert_eq!(point.record.outcome, Outcome::Hang { limit: limit.into(), records: 0 }, "{what}");
         assert!(point.excerpt.ends_with("last words\n"), "{what}: {}", point.excerpt);
     }
 }

@@ -10,8 +10,8 @@ use kernmark_wire::{FORMAT, LineProblem, PREFIX, Record, Start, unframe};
 /// Longest log that is read; a run prints well below 1 MB.
 pub const MAX_LOG_BYTES: usize = 32 * 1024 * 1024;
 
-/// Problems listed for one log; the rest is [`LogProblem::More`].
-const MAX_PROBLEMS: usize = 32;
+/// Problems of one kind that are listed for one log; the rest is [`LogProblem::More`].
+const MAX_ALIKE: usize = 8;
 
 /// What the log should say of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +48,14 @@ pub fn parse_log(results: &[u8], console: &[u8], expected: Expected<'_>) -> Poin
     }
     reader.finish(results.is_empty(), expected);
     reader.console(console);
-    let Reader { collector, mut problems, .. } = reader;
-    let mut log = collector.into_log();
-    problems.append(&mut log.problems);
-    if problems.len() > MAX_PROBLEMS {
-        problems.truncate(MAX_PROBLEMS);
-        problems.push(LogProblem::More);
+    let mut log = std::mem::take(&mut reader.collector).into_log();
+    for problem in std::mem::take(&mut log.problems) {
+        reader.problem(problem);
     }
-    log.problems = problems;
+    log.problems = reader.problems;
+    if reader.more {
+        log.problems.push(LogProblem::More);
+    }
     log
 }
 
@@ -63,6 +63,8 @@ pub fn parse_log(results: &[u8], console: &[u8], expected: Expected<'_>) -> Poin
 struct Reader {
     collector: Collector,
     problems: Vec<LogProblem>,
+    /// Some are not listed.
+    more: bool,
     /// Records accepted.
     records: u64,
     /// Sequence number due next.
@@ -72,8 +74,12 @@ struct Reader {
 
 impl Reader {
     fn problem(&mut self, problem: LogProblem) {
-        if self.problems.len() <= MAX_PROBLEMS {
+        let kind = std::mem::discriminant(&problem);
+        let alike = self.problems.iter().filter(|known| std::mem::discriminant(*known) == kind).count();
+        if alike < MAX_ALIKE {
             self.problems.push(problem);
+        } else {
+            self.more = true;
         }
     }
 
@@ -420,7 +426,8 @@ mod tests {
         let long = vec![b'x'; MAX_LOG_BYTES + 1];
         assert_eq!(problems(&long)[0], LogProblem::TooLarge { bytes: long.len() as u64 });
         let many = problems(&b"x\n".repeat(10_000));
-        assert_eq!((many.len(), many.last()), (MAX_PROBLEMS + 1, Some(&LogProblem::More)));
+        let truncated = LogProblem::Truncated { records: 0 };
+        assert_eq!((many.len(), &many[MAX_ALIKE..]), (MAX_ALIKE + 2, &[truncated, LogProblem::More][..]));
     }
 
     proptest! {
