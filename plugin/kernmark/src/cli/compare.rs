@@ -4,8 +4,7 @@
 use crate::exit::{Exit, Failure};
 use anyhow::Context;
 use kernmark_validation::compare::{
-    Comparison, ComparisonFile, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, compare_tables,
-    read_tables, text, tsv,
+    Comparison, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, compare_file, read_tables, text, tsv,
 };
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -74,22 +73,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let borrowed: Vec<(&str, &str)> =
         tables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let points = read_tables(&borrowed).map_err(|error| Failure::usage(error.to_string()))?;
-    let comparisons = compare_tables(&points, arguments.gates.map(GatesName::gates));
-    let exit = exit(&comparisons);
+    let file = compare_file(&points, arguments.gates.map(GatesName::gates));
+    let exit = exit(&file.comparisons);
     let printed = match arguments.format {
-        Format::Text => text(&comparisons),
-        Format::Tsv => tsv(&comparisons),
-        Format::Json => {
-            let file = ComparisonFile {
-                version: 1,
-                comparisons,
-                executed: None,
-                reductions: Vec::new(),
-                mechanism: Vec::new(),
-                recovery: Vec::new(),
-            };
-            serde_json::to_string_pretty(&file)? + "\n"
-        }
+        Format::Text => text(&file),
+        Format::Tsv => tsv(&file.comparisons),
+        Format::Json => serde_json::to_string_pretty(&file)? + "\n",
     };
     match std::io::stdout().write_all(printed.as_bytes()) {
         // Whoever reads has seen enough.
@@ -133,5 +122,39 @@ fn exit(comparisons: &[Comparison]) -> Exit {
         Exit::Missing
     } else {
         Exit::Clean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_cannot_be_read_say_what_to_do() {
+        let directory = tempfile::tempdir().expect("a scratch directory");
+        let path = directory.path().join("t.tsv");
+        assert!(read(&path).expect_err("not there").to_string().ends_with("name a readable table"));
+        std::fs::write(&path, b"# fine\n\xff\n").expect("a file");
+        let failure = read(&path).expect_err("not text");
+        assert!(failure.to_string().ends_with("t.tsv:2: not UTF-8; write the table as plain text"));
+        assert_eq!(failure.exit, Exit::Usage);
+    }
+
+    #[test]
+    fn the_verdicts_decide_the_exit_code() {
+        let header = "experiment\tpoint\tbuild\tboot\tworkload\tmetric\tunit\tbetter\tmedian\tcv_percent\n";
+        for (unit, patched, exit_code) in [
+            ("instructions", 100.0, Exit::Clean),
+            ("instructions", 104.0, Exit::Clean),
+            ("instructions", 106.0, Exit::Regression),
+            ("instructions", 90.0, Exit::Clean),
+            ("ns", 100.0, Exit::Missing),
+        ] {
+            let row =
+                |boot, build, value| format!("e\tp{boot}\t{build}\t{boot}\tw\tm\t{unit}\tlower\t{value}\t\n");
+            let table = header.to_owned() + &row(1, "base", 100.0) + &row(2, "patched", patched);
+            let points = read_tables(&[("t", &table)]).expect("a good table");
+            assert_eq!(exit(&compare_file(&points, None).comparisons), exit_code, "{unit} {patched}");
+        }
     }
 }

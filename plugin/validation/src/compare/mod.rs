@@ -6,6 +6,7 @@ mod assemble;
 mod gates;
 mod growth;
 mod labels;
+mod orders;
 mod output;
 mod path;
 mod reason;
@@ -21,7 +22,7 @@ pub use growth::{Size, growth, sizes};
 pub use output::{text, tsv};
 pub use path::compare_path;
 pub use reason::Reason;
-pub use report_view::{compare_tables, contrasts};
+pub use report_view::{compare_file, compare_tables, contrasts};
 pub use summary::{
     change, cv_population, cv_sample, drift_absolute, drift_signed, mean, median, quantile, range,
 };

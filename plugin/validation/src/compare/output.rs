@@ -2,7 +2,7 @@
 //! Comparisons as a table to read and as the comparison-summary columns of
 //! an evidence bundle (protocol.md 8).
 
-use super::Comparison;
+use super::{Comparison, ComparisonFile};
 use std::fmt::Write;
 
 /// The promised columns, then two of our own.
@@ -60,8 +60,32 @@ pub fn tsv(comparisons: &[Comparison]) -> String {
     text
 }
 
-/// A table to read, one block for each metric.
-pub fn text(comparisons: &[Comparison]) -> String {
+/// A table to read: one block for each metric, then what the orders add.
+pub fn text(file: &ComparisonFile) -> String {
+    let mut text = contrasts(&file.comparisons);
+    for r in &file.reductions {
+        let name = format!("{}: {} {}", r.experiment, r.workload, r.metric);
+        line(&mut text, &format!("{name}: {} takes off {:.2} % of {}", r.build, r.reduction_percent, r.full));
+    }
+    for m in &file.mechanism {
+        let name = format!("{}: {} {}", m.experiment, m.workload, m.metric);
+        line(&mut text, &format!("{name}: mechanism {} (gap {:.2} points)", m.label, m.gap_points));
+    }
+    for r in &file.recovery {
+        let name = format!("{}: {} {}", r.experiment, r.workload, r.metric);
+        let label = r.label.as_ref().map(|label| format!(", {label}")).unwrap_or_default();
+        line(
+            &mut text,
+            &format!(
+                "{name}: {} recovers {:.2} % of {} over {} (step {:.2} %, left {:.2} %){label}",
+                r.build, r.recovery_percent, r.child, r.parent, r.step_percent, r.residual_percent
+            ),
+        );
+    }
+    text
+}
+
+fn contrasts(comparisons: &[Comparison]) -> String {
     let mut text = String::new();
     let mut heading = String::new();
     for c in comparisons {

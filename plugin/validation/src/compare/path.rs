@@ -16,6 +16,9 @@ const ENOUGH_OPERATIONS: usize = 500;
 /// A mean that moves by more than this while the median stays is named, percent.
 const DEFERRED_PERCENT: f64 = 1.0;
 
+/// Smallest bound for SAME, percent (statistics.md 3.10).
+const SMALLEST_BOUND_PERCENT: f64 = 0.1;
+
 /// Compares the boots of a `path` experiment: each build with its predecessor
 /// in the plan, and the last with the base. Builds without any boot are left
 /// out of the chain; a boot that is missing elsewhere makes INCONCLUSIVE.
@@ -35,6 +38,27 @@ pub fn compare_path(plan: &Plan, points: &[Point]) -> Vec<Comparison> {
         comparison.label = label;
     }
     comparisons
+}
+
+/// The claim about counted instructions of a bare table, which names no seeds:
+/// the interval is the range over all endpoints, against the smallest bound.
+pub(super) fn from_endpoints(comparison: Comparison) -> Comparison {
+    let changes: Vec<f64> = comparison.endpoints.iter().map(|e| e.change_percent).collect();
+    let Some((low, high)) = range(changes.iter().copied()) else {
+        return Comparison { verdict: inconclusive(vec![Reason::NothingCounted]), ..comparison };
+    };
+    let name = name((low, high), SMALLEST_BOUND_PERCENT);
+    let mut reasons = vec![Reason::NoSeeds];
+    reasons.extend(bound_reason(name, (low, high), SMALLEST_BOUND_PERCENT));
+    let verdict = MetricVerdict {
+        evidence: Evidence::Path,
+        name,
+        change_percent: median(&changes),
+        interval_percent: Some([low, high]),
+        confidence: None,
+        reasons: reasons.iter().map(Reason::to_string).collect(),
+    };
+    Comparison { verdict, ..comparison }
 }
 
 /// The boots of one build and seed, which must be identical.
@@ -152,18 +176,35 @@ fn seed_spread_percent(medians: &[f64]) -> Option<f64> {
     change(high, low)
 }
 
-fn judge(detail: &PathDetail, changes: &[f64], unit: &str, fewest: usize) -> MetricVerdict {
-    let (low, high) = range(changes.iter().copied()).unwrap_or((f64::NAN, f64::NAN));
-    let bound = detail.bound_percent;
-    let name = if low > bound {
+/// The claim of a range over seeds, or over endpoints.
+fn name((low, high): (f64, f64), bound_percent: f64) -> VerdictName {
+    if low > bound_percent {
         VerdictName::Longer
-    } else if high < -bound {
+    } else if high < -bound_percent {
         VerdictName::Shorter
-    } else if low >= -bound && high <= bound {
+    } else if low >= -bound_percent && high <= bound_percent {
         VerdictName::Same
     } else {
         VerdictName::Inconclusive
-    };
+    }
+}
+
+fn bound_reason(name: VerdictName, (low, high): (f64, f64), bound_percent: f64) -> Option<Reason> {
+    match name {
+        VerdictName::Same => Some(Reason::WithinBound { bound_percent }),
+        VerdictName::Inconclusive => Some(Reason::SeedsDisagree { low, high, bound_percent }),
+        VerdictName::Longer
+        | VerdictName::Shorter
+        | VerdictName::Slower
+        | VerdictName::Faster
+        | VerdictName::NoChange => None,
+    }
+}
+
+fn judge(detail: &PathDetail, changes: &[f64], unit: &str, fewest: usize) -> MetricVerdict {
+    let (low, high) = range(changes.iter().copied()).unwrap_or((f64::NAN, f64::NAN));
+    let bound = detail.bound_percent;
+    let name = name((low, high), bound);
     let mut reasons = Vec::new();
     let [smallest, largest] = detail.difference_range;
     if detail.exact {
@@ -172,15 +213,7 @@ fn judge(detail: &PathDetail, changes: &[f64], unit: &str, fewest: usize) -> Met
     } else {
         reasons.push(Reason::DifferenceRange { smallest, largest, unit: unit.into() });
     }
-    match name {
-        VerdictName::Same => reasons.push(Reason::WithinBound { bound_percent: bound }),
-        VerdictName::Inconclusive => reasons.push(Reason::SeedsDisagree { low, high, bound_percent: bound }),
-        VerdictName::Longer
-        | VerdictName::Shorter
-        | VerdictName::Slower
-        | VerdictName::Faster
-        | VerdictName::NoChange => {}
-    }
+    reasons.extend(bound_reason(name, (low, high), bound));
     let mean_change = detail.mean_change_percent.unwrap_or(0.0);
     if name == VerdictName::Same && mean_change.abs() > DEFERRED_PERCENT.max(bound) {
         reasons.push(Reason::RareOperations { mean_change_percent: mean_change });

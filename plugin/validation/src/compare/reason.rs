@@ -46,6 +46,8 @@ pub enum Reason {
         /// The bound, percent.
         bound_percent: f64,
     },
+    /// Counted instructions of a table, which does not tell seeds apart.
+    NoSeeds,
     /// Two boots of one image and seed differ.
     RunnerBroken {
         /// The build.
@@ -195,6 +197,9 @@ impl std::fmt::Display for Reason {
             Self::SeedsDisagree { low, high, bound_percent } => write!(
                 f,
                 "seeds disagree: {low:+.3} to {high:+.3} % against a bound of {bound_percent:.3} %; run more seeds"
+            ),
+            Self::NoSeeds => f.write_str(
+                "the table names no seeds, so repeats are not checked for being identical; compare the bundle for that",
             ),
             Self::RunnerBroken { build, seed } => write!(
                 f,

@@ -5,7 +5,10 @@
 use super::gates::{Gates, default_gates};
 use super::labels::label;
 use super::summary::{change, median, range};
-use super::{Comparison, Endpoint, Measurement, MetricVerdict, Point, Values};
+use super::{Comparison, ComparisonFile, Endpoint, Measurement, MetricVerdict, Point, Values};
+
+/// Unit of `path` evidence.
+const INSTRUCTIONS: &str = "instructions";
 
 /// One metric of one boot, as the report view needs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +30,8 @@ impl BootFigures {
         let (middle, drop_first, cv_percent) = match &measurement.values {
             Values::Samples(samples) => {
                 // A sample of path evidence is one operation: its spread is no noise of the point.
-                let cv = if point.seed.is_some() { None } else { gates.cv.of(samples) };
+                let single = point.seed.is_some() || measurement.unit == INSTRUCTIONS;
+                let cv = if single { None } else { gates.cv.of(samples) };
                 (median(samples)?, samples.get(1..).and_then(median), cv)
             }
             Values::Summary { median, cv_percent } => (*median, None, *cv_percent),
@@ -193,7 +197,8 @@ fn direction(
 }
 
 /// Compares bare tables: the report view by `gates`, or by each workload's own
-/// rules, and the verdict of [`super::time::uncalibrated`].
+/// rules. A metric counted in instructions is `path` evidence, any other is
+/// `time` of a machine without history.
 pub fn compare_tables(points: &[Point], gates: Option<&'static Gates>) -> Vec<Comparison> {
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut experiments: Vec<&str> = Vec::new();
@@ -210,7 +215,12 @@ pub fn compare_tables(points: &[Point], gates: Option<&'static Gates>) -> Vec<Co
             for (new, old) in contrasts(&builds_of(series)) {
                 let claim =
                     super::time::uncalibrated(&series.figures(new, rules), &series.figures(old, rules));
-                comparisons.push(compare_pair(series, (new, old), rules, claim));
+                let compared = compare_pair(series, (new, old), rules, claim);
+                comparisons.push(if compared.unit == INSTRUCTIONS {
+                    super::path::from_endpoints(compared)
+                } else {
+                    compared
+                });
             }
         }
         let labels: Vec<Option<String>> =
@@ -220,4 +230,17 @@ pub fn compare_tables(points: &[Point], gates: Option<&'static Gates>) -> Vec<Co
         }
     }
     comparisons
+}
+
+/// Everything that bare tables say, with what diagnostic and nested orders add.
+pub fn compare_file(points: &[Point], gates: Option<&'static Gates>) -> ComparisonFile {
+    let (reductions, mechanism, recovery) = super::orders::read_orders(points);
+    ComparisonFile {
+        version: 1,
+        comparisons: compare_tables(points, gates),
+        executed: None,
+        reductions,
+        mechanism,
+        recovery,
+    }
 }

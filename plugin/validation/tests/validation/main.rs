@@ -2,4 +2,5 @@
 //! Tests of the pure stages through their public interface.
 
 mod compare;
+mod orders;
 mod path;
