@@ -13,4 +13,5 @@ pub mod mail;
 pub mod plan;
 pub mod report;
 pub mod samples;
+pub mod select;
 pub mod verdict;

@@ -56,7 +56,12 @@ pub struct Definition {
 /// Deepest `#if` nesting that is followed; kernel text stays below 10.
 const MAX_NESTING: usize = 100;
 /// Longest declaration in front of a body, in tokens.
-const MAX_DECLARATION: usize = 4000;
+const MAX_DECLARATION: usize = 1000;
+/// A declaration with a body that is no function, such as an initialiser, is
+/// followed to its `;` only if it is short.
+const MAX_BEHIND_BODY: usize = 100;
+/// Branches of one `#if` whose conditions are kept.
+const MAX_BRANCHES: usize = 16;
 
 impl Outline {
     /// Reads a file.
@@ -82,9 +87,37 @@ impl Outline {
         finder.finish()
     }
 
-    /// The function whose lines hold `line`.
-    pub fn function_at(&self, line: u32) -> Option<&Function> {
-        self.functions.iter().find(|f| (f.first_line..=f.last_line).contains(&line))
+    /// The lines that lie inside a function.
+    pub fn lines(&self) -> FunctionLines {
+        let last = self.functions.iter().map(|f| f.last_line).max().unwrap_or(0) as usize;
+        let mut steps = vec![0i64; last + 2];
+        for function in &self.functions {
+            steps[function.first_line as usize] += 1;
+            steps[function.last_line as usize + 1] -= 1;
+        }
+        let mut open = 0;
+        FunctionLines {
+            inside: steps
+                .into_iter()
+                .map(|step| {
+                    open += step;
+                    open > 0
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Which lines of a file lie inside a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionLines {
+    inside: Vec<bool>,
+}
+
+impl FunctionLines {
+    /// Whether the 1-based `line` lies inside a function.
+    pub fn contains(&self, line: u32) -> bool {
+        self.inside.get(line as usize).copied().unwrap_or(false)
     }
 }
 
@@ -232,9 +265,9 @@ impl Finder<'_, '_> {
             definition.last_line = token.line;
             definition.tokens.end = at + 1;
         }
-        if was_function {
+        if was_function || self.state.declaration.len() > MAX_BEHIND_BODY {
             self.state.declaration.clear();
-        } else if self.state.declaration.len() < MAX_DECLARATION {
+        } else {
             self.state.declaration.push(at);
         }
     }
@@ -309,6 +342,9 @@ impl Finder<'_, '_> {
         let condition = condition(keyword, &self.source.joined(rest));
         self.end_branch();
         if let Some(frame) = self.frames.last_mut() {
+            if frame.branches.len() == MAX_BRANCHES {
+                frame.branches.pop();
+            }
             frame.branches.push(condition);
             self.state = frame.entry.clone();
         }

@@ -49,6 +49,8 @@ pub type Alternatives = Vec<Vec<Requirement>>;
 const IMAGE_LISTS: &[&str] = &["core", "drivers", "extra", "head", "lib", "libs", "net", "obj", "virt"];
 /// More alternatives than this are not looked at.
 const MAX_ALTERNATIVES: usize = 16;
+/// Lists that are looked at for one item.
+const MAX_STEPS: u32 = 2_000;
 /// Deepest nesting of `$(...)` and of lists in lists.
 const MAX_DEPTH: u32 = 12;
 
@@ -123,40 +125,13 @@ impl Makefile {
     /// Under which options `item` (`inode.o`, `libxfs/xfs_ag.o`, `xfs/`) is
     /// built; empty when no list names it.
     pub fn alternatives(&self, item: &str) -> Alternatives {
-        let mut found = Vec::new();
-        let wanted = Word::Item(item.to_owned());
-        self.collect(&wanted, &[], &mut BTreeSet::new(), 0, &mut found);
+        let mut search = Search { makefile: self, seen: BTreeSet::new(), steps: 0, found: Vec::new() };
+        search.collect(&Word::Item(item.to_owned()), &[]);
+        let mut found = search.found;
         found.sort_by_key(Vec::len);
         found.dedup();
         found.truncate(MAX_ALTERNATIVES);
         found
-    }
-
-    fn collect<'a>(
-        &'a self,
-        wanted: &Word,
-        below: &[Requirement],
-        seen: &mut BTreeSet<&'a str>,
-        depth: u32,
-        found: &mut Alternatives,
-    ) {
-        if depth > MAX_DEPTH || found.len() > 4 * MAX_ALTERNATIVES {
-            return;
-        }
-        for assignment in self.assignments.iter().filter(|a| a.words.contains(wanted)) {
-            let mut requirements = below.to_vec();
-            requirements.extend(assignment.requirements.iter().cloned());
-            requirements.sort();
-            requirements.dedup();
-            if IMAGE_LISTS.contains(&assignment.list.as_str()) {
-                found.push(requirements);
-            } else if seen.insert(&assignment.list) {
-                let object = Word::Item(format!("{}.o", assignment.list));
-                self.collect(&object, &requirements, seen, depth + 1, found);
-                self.collect(&Word::List(assignment.list.clone()), &requirements, seen, depth + 1, found);
-                seen.remove(assignment.list.as_str());
-            }
-        }
     }
 
     /// All objects named in any list, in order.
@@ -165,6 +140,38 @@ impl Makefile {
             Word::Item(item) => Some(item.as_str()).filter(|i| i.ends_with(".o")),
             Word::List(_) => None,
         })
+    }
+}
+
+/// Looks for the ways from an item up to a list of the image.
+struct Search<'a> {
+    makefile: &'a Makefile,
+    /// The lists between the item and here.
+    seen: BTreeSet<&'a str>,
+    steps: u32,
+    found: Alternatives,
+}
+
+impl Search<'_> {
+    fn collect(&mut self, wanted: &Word, below: &[Requirement]) {
+        self.steps += 1;
+        if self.steps > MAX_STEPS || self.seen.len() > MAX_DEPTH as usize {
+            return;
+        }
+        let makefile = self.makefile;
+        for assignment in makefile.assignments.iter().filter(|a| a.words.contains(wanted)) {
+            let mut requirements = below.to_vec();
+            requirements.extend(assignment.requirements.iter().cloned());
+            requirements.sort();
+            requirements.dedup();
+            if IMAGE_LISTS.contains(&assignment.list.as_str()) {
+                self.found.push(requirements);
+            } else if self.seen.insert(&assignment.list) {
+                self.collect(&Word::Item(format!("{}.o", assignment.list)), &requirements);
+                self.collect(&Word::List(assignment.list.clone()), &requirements);
+                self.seen.remove(assignment.list.as_str());
+            }
+        }
     }
 }
 

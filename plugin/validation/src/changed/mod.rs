@@ -5,6 +5,7 @@
 //! result says "executed: k of n changed functions".
 
 pub mod apply;
+pub mod boards;
 pub mod callers;
 pub mod config;
 pub mod declaration;

@@ -5,9 +5,10 @@
 //! text before and after that patch: comments and white space do not count.
 
 use super::apply::{self, DoesNotApply};
-use super::callers;
-use super::diff::{self, DiffProblem, FileDiff, LineKind};
-use super::functions::{Function, Outline};
+use super::boards;
+use super::callers::{self, Mentions};
+use super::diff::{self, DiffProblem, FileDiff, Hunk, LineKind};
+use super::functions::{Function, FunctionLines, Outline};
 use super::paths::{self, FileKind};
 use super::source::Source;
 use super::{Change, ChangedFunction};
@@ -23,8 +24,11 @@ pub struct ChangedCode {
     /// Hunks with a change outside any function (structures, macros, data,
     /// Makefiles), by file.
     pub outside: Vec<(String, u32)>,
-    /// Changed types, by file: the tags of structures and unions.
+    /// Structures and unions that exist before and after with other members, by
+    /// file; an anonymous one has an empty name.
     pub types: Vec<(String, Vec<String>)>,
+    /// Lock calls on changed lines, by file.
+    pub locks: Vec<(String, Vec<String>)>,
     /// What could not be told, for a person.
     pub problems: Vec<Problem>,
 }
@@ -80,6 +84,7 @@ struct Tracked {
     /// Function to the patches that change it.
     functions: BTreeMap<String, BTreeSet<u32>>,
     types: BTreeSet<String>,
+    locks: BTreeSet<String>,
     /// Hunks with changes outside functions.
     outside: u32,
 }
@@ -107,6 +112,9 @@ pub fn changed_functions(patches: &[(u32, &str)], base: &dyn Fn(&str) -> Option<
         }
         if !file.types.is_empty() {
             code.types.push((path.clone(), file.types.iter().cloned().collect()));
+        }
+        if !file.locks.is_empty() {
+            code.locks.push((path.clone(), file.locks.iter().cloned().collect()));
         }
         code.functions.extend(describe(path, file, base));
     }
@@ -156,7 +164,14 @@ fn take_file(
 
 impl Tracked {
     fn empty(text: Option<String>) -> Self {
-        Self { origin: None, text, functions: BTreeMap::new(), types: BTreeSet::new(), outside: 0 }
+        Self {
+            origin: None,
+            text,
+            functions: BTreeMap::new(),
+            types: BTreeSet::new(),
+            locks: BTreeSet::new(),
+            outside: 0,
+        }
     }
 }
 
@@ -174,25 +189,44 @@ fn compare(tracked: &mut Tracked, patch: u32, file: &FileDiff<'_>, old: &str, ap
     }
     let old_types = types_by_name(&old_source, &old_outline);
     let new_types = types_by_name(&new_source, &new_outline);
-    for name in old_types.keys().chain(new_types.keys()) {
-        if old_types.get(name) != new_types.get(name) {
+    for (name, definitions) in &old_types {
+        if new_types.get(name).is_some_and(|new| new != definitions) {
             tracked.types.insert((*name).to_owned());
         }
     }
+    let (old_lines, new_lines) = (old_outline.lines(), new_outline.lines());
     for (hunk, &(old_place, new_place)) in file.hunks.iter().zip(&applied.places) {
-        let (mut old_line, mut new_line) = (old_place, new_place);
-        let (mut removed, mut added) = (Vec::new(), Vec::new());
-        for line in &hunk.lines {
-            if line.kind == LineKind::Removed && old_outline.function_at(old_line).is_none() {
-                removed.extend(old_source.meaning(old_line, old_line));
-            }
-            if line.kind == LineKind::Added && new_outline.function_at(new_line).is_none() {
-                added.extend(new_source.meaning(new_line, new_line));
-            }
-            old_line += u32::from(line.kind != LineKind::Added);
-            new_line += u32::from(line.kind != LineKind::Removed);
+        let removed = Side::of(hunk, LineKind::Removed, old_place, &old_source, &old_lines);
+        let added = Side::of(hunk, LineKind::Added, new_place, &new_source, &new_lines);
+        tracked.outside += u32::from(removed.outside != added.outside);
+        if removed.all != added.all {
+            let changed = removed.all.iter().chain(&added.all);
+            tracked.locks.extend(changed.filter(|w| boards::is_lock_call(w)).map(|w| (*w).to_owned()));
         }
-        tracked.outside += u32::from(removed != added);
+    }
+}
+
+/// What the removed, or the added, lines of a hunk mean.
+struct Side<'a> {
+    all: Vec<&'a str>,
+    /// Only the lines outside of functions.
+    outside: Vec<&'a str>,
+}
+
+impl<'a> Side<'a> {
+    fn of(hunk: &Hunk<'_>, kind: LineKind, place: u32, source: &Source<'a>, inside: &FunctionLines) -> Self {
+        let mut side = Self { all: Vec::new(), outside: Vec::new() };
+        let on_this_side = hunk.lines.iter().filter(|l| l.kind == kind || l.kind == LineKind::Context);
+        for (line, number) in on_this_side.zip(place..) {
+            if line.kind == kind {
+                let meaning = source.meaning(number, number);
+                if !inside.contains(number) {
+                    side.outside.extend(&meaning);
+                }
+                side.all.extend(meaning);
+            }
+        }
+        side
     }
 }
 
@@ -224,6 +258,10 @@ fn body<'a>(source: &Source<'a>, function: &Function) -> Vec<&'a str> {
 fn types_by_name<'a>(source: &Source<'a>, outline: &'a Outline) -> BTreeMap<&'a str, Vec<Vec<&'a str>>> {
     let mut names: BTreeMap<&str, Vec<Vec<&str>>> = BTreeMap::new();
     for definition in &outline.types {
+        let head: Vec<&str> = definition.tokens.clone().map_while(|index| source.word(index)).collect();
+        if head.contains(&"enum") {
+            continue;
+        }
         let tokens = source.tokens.get(definition.tokens.clone()).unwrap_or_default();
         names.entry(&definition.name).or_default().push(tokens.iter().map(|&t| source.text(t)).collect());
     }
@@ -240,25 +278,29 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
     let (base_source, final_source) =
         (Source::new(&base_text), Source::new(file.text.as_deref().unwrap_or("")));
     let (base_outline, final_outline) = (Outline::of(&base_source), Outline::of(&final_source));
+    let (base_names, final_names) = (names(&base_outline), names(&final_outline));
+    let base_mentions = Mentions::of(&base_outline, &base_source, &[]);
+    let final_mentions = Mentions::of(&final_outline, &final_source, &[]);
     let mut described = Vec::new();
     for (name, patches) in &file.functions {
-        let in_base: Vec<&Function> = named(&base_outline, name);
-        let in_final: Vec<&Function> = named(&final_outline, name);
+        let in_base: Vec<&Function> = named(&base_names, name);
+        let in_final: Vec<&Function> = named(&final_names, name);
         let change = match (in_base.is_empty(), in_final.is_empty()) {
             (true, true) => continue,
             (true, false) => Change::Added,
             (false, true) => Change::Removed,
             (false, false) => Change::Changed,
         };
-        let (source, outline, here) = match change {
-            Change::Removed => (&base_source, &base_outline, &in_base),
-            Change::Changed | Change::Added => (&final_source, &final_outline, &in_final),
+        let (source, here) = match change {
+            Change::Removed => (&base_source, &in_base),
+            Change::Changed | Change::Added => (&final_source, &in_final),
         };
         // Of several definitions in #if branches the one that differs is meant.
         let old_bodies: Vec<Vec<&str>> = in_base.iter().map(|f| body(&base_source, f)).collect();
         let differs = |f: &&&Function| change == Change::Changed && !old_bodies.contains(&body(source, f));
         let Some(function) = here.iter().find(differs).or_else(|| here.first()) else { continue };
-        let calls = callers::calls_to(outline, source, name);
+        let mentions = if change == Change::Removed { &base_mentions } else { &final_mentions };
+        let calls = mentions.calls_to(name);
         described.push(ChangedFunction {
             file: path.to_owned(),
             function: name.clone(),
@@ -274,8 +316,24 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
     described
 }
 
-fn named<'a>(outline: &'a Outline, name: &str) -> Vec<&'a Function> {
-    outline.functions.iter().filter(|f| f.name == name).collect()
+/// Definitions of one name that are looked at, in different `#if` branches.
+const MAX_DEFINITIONS: usize = 16;
+
+type Names<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
+
+fn names(outline: &Outline) -> Names<'_> {
+    let mut names = Names::new();
+    for function in &outline.functions {
+        let all = names.entry(&function.name).or_default();
+        if all.len() < MAX_DEFINITIONS {
+            all.push(function);
+        }
+    }
+    names
+}
+
+fn named<'a>(names: &Names<'a>, name: &str) -> Vec<&'a Function> {
+    names.get(name).cloned().unwrap_or_default()
 }
 
 /// Adds to each changed `static inline` function of a header the calls to it in
@@ -290,14 +348,17 @@ pub fn add_callers(functions: &mut [ChangedFunction], sources: &[(String, String
                 .filter(|name| text.contains(name.as_str()))
                 .cloned()
                 .collect();
-            for name in reached {
-                let (source, outline) = parsed.get_or_insert_with(|| {
-                    let source = Source::new(text);
-                    let outline = Outline::of(&source);
-                    (source, outline)
-                });
-                function.calls.extend(callers::calls_to(outline, source, &name));
+            if reached.is_empty() {
+                continue;
             }
+            let (source, outline) = parsed.get_or_insert_with(|| {
+                let source = Source::new(text);
+                let outline = Outline::of(&source);
+                (source, outline)
+            });
+            let names: Vec<&str> = reached.iter().map(String::as_str).collect();
+            let mentions = Mentions::of(outline, source, &names);
+            function.calls.extend(names.iter().flat_map(|name| mentions.calls_to(name)));
             function.calls.sort();
             function.calls.dedup();
             function.callers = callers::callers(&function.calls);

@@ -76,7 +76,8 @@ fn hunks_outside_functions_are_counted() {
     let code = run(&tree, &[&(data + &make + &docs)]);
     assert_eq!(listed(&code), [""; 0]);
     assert_eq!(code.outside, [("fs/Makefile".to_owned(), 1), ("fs/one.c".to_owned(), 2)]);
-    assert_eq!(code.types, [("fs/one.c".to_owned(), vec!["pair".to_owned()])]);
+    // a structure that is new changes the layout of none
+    assert_eq!(code.types, []);
 }
 
 #[test]
@@ -94,6 +95,22 @@ fn a_series_accumulates() {
         listed(&code),
         ["fs/one.c one [1, 2] Changed", "fs/one.c three [2] Added", "fs/one.c two [3] Removed"]
     );
+}
+
+#[test]
+fn changed_structures_and_lock_calls_are_listed() {
+    let tree = [(
+        "fs/one.c",
+        "struct pair {\n\tint left;\n};\nenum e { A };\nvoid f(struct pair *p)\n{\n\t/* spin_lock(here) */\n\tp->left = 1;\n}\n",
+    )];
+    let change = diff(
+        "fs/one.c",
+        "@@ -1,9 +1,12 @@\n struct pair {\n \tint left;\n+\tint right;\n };\n-enum e { A };\n+enum e { A, B };\n void f(struct pair *p)\n {\n \t/* spin_lock(here) */\n+\t/* mutex_lock(there) */\n+\tdown_read(&p->sem);\n \tp->left = 1;\n }\n",
+    );
+    let code = run(&tree, &[&change]);
+    assert_eq!(code.problems, []);
+    assert_eq!(code.types, [("fs/one.c".to_owned(), vec!["pair".to_owned()])]);
+    assert_eq!(code.locks, [("fs/one.c".to_owned(), vec!["down_read".to_owned()])]);
 }
 
 #[test]

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Touched paths to workloads: what is worth measuring for a series.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A workload to run, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selected {
+    /// Workload id.
+    pub workload: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a workload is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The series touches code that the workload executes.
+    Touches {
+        /// The first such file.
+        file: String,
+        /// What it belongs to.
+        area: String,
+    },
+    /// It must not change: the check that nothing else did.
+    Control,
+    /// No touched file belongs to a workload, so all are run.
+    NothingMatches,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Touches { file, area } => write!(f, "{file} belongs to {area}"),
+            Self::Control => f.write_str("control: a change here would be a fault of the measurement"),
+            Self::NothingMatches => {
+                f.write_str("no touched file belongs to a workload, so all are run; choose with --workload")
+            }
+        }
+    }
+}
+
+/// Files whose path starts with `prefix` belong to `area`, which `workload` executes.
+struct Rule {
+    prefix: &'static str,
+    area: &'static str,
+    workload: &'static str,
+}
+
+/// The workload every experiment runs: a system call that no series should move.
+const CONTROL: &str = "control.getppid";
+
+/// In alphabetical order of prefix. Shared infrastructure (fs/namei.c,
+/// fs/dcache.c, mm/slub.c) is left to the last resort of [`select`]: every
+/// workload executes it.
+const RULES: &[Rule] = &[
+    Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/cgroup", area: "cgroups", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/sysfs.h", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "kernel/cgroup/", area: "cgroups", workload: "kernfs.rmdir" },
+];
+
+/// The workloads of `available` to run for a series that touches `files`: those
+/// whose code is touched, else all; always with the control. In the order of
+/// `available`.
+pub fn select(files: &[String], available: &[&str]) -> Vec<Selected> {
+    let touched = |workload: &str| {
+        RULES.iter().filter(|rule| rule.workload == workload).find_map(|rule| {
+            let file = files.iter().find(|file| file.starts_with(rule.prefix))?;
+            Some(Reason::Touches { file: file.clone(), area: rule.area.to_owned() })
+        })
+    };
+    let nothing_matches = !available.iter().any(|workload| touched(workload).is_some());
+    available
+        .iter()
+        .filter_map(|&workload| {
+            let reason = match touched(workload) {
+                Some(reason) => reason,
+                None if workload == CONTROL => Reason::Control,
+                None if nothing_matches => Reason::NothingMatches,
+                None => return None,
+            };
+            Some(Selected { workload: workload.to_owned(), reason })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(files: &[&str], available: &[&str]) -> Vec<String> {
+        let files: Vec<String> = files.iter().map(|f| (*f).to_owned()).collect();
+        select(&files, available).into_iter().map(|s| format!("{}: {}", s.workload, s.reason)).collect()
+    }
+
+    #[test]
+    fn touched_code_chooses_and_the_control_stays() {
+        let control = "control.getppid: control: a change here would be a fault of the measurement";
+        let all = ["control.getppid", "kernfs.rmdir", "shrinker.umount"];
+        assert_eq!(
+            chosen(&["MAINTAINERS", "fs/kernfs/dir.c"], &all),
+            [control, "kernfs.rmdir: fs/kernfs/dir.c belongs to kernfs"]
+        );
+        assert_eq!(
+            chosen(&["include/linux/cgroup-defs.h"], &all),
+            [control, "kernfs.rmdir: include/linux/cgroup-defs.h belongs to cgroups"]
+        );
+        assert_eq!(chosen(&["fs/kernfs/dir.c"], &["control.getppid"]), [control]);
+    }
+
+    #[test]
+    fn when_nothing_matches_everything_runs() {
+        let fallback = "no touched file belongs to a workload, so all are run; choose with --workload";
+        let workloads = ["control.getppid", "kernfs.rmdir", "shrinker.umount"];
+        let lines = chosen(&["fs/xfs/xfs_inode.c"], &workloads);
+        assert_eq!(lines.len(), 3);
+        assert_eq!(lines[1], format!("kernfs.rmdir: {fallback}"));
+        assert_eq!(lines[2], format!("shrinker.umount: {fallback}"));
+    }
+
+    #[test]
+    fn rules_are_in_order_and_name_known_shapes() {
+        assert!(RULES.windows(2).all(|pair| pair[0].prefix < pair[1].prefix));
+        assert!(RULES.iter().all(|rule| rule.workload.contains('.') && rule.workload != CONTROL));
+    }
+}
