@@ -14,7 +14,7 @@ mod report_view;
 mod summary;
 mod table;
 mod table_error;
-mod time;
+pub mod time;
 mod waiting;
 
 pub use gates::{CvFormula, DriftFormula, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, default_gates};
@@ -22,7 +22,7 @@ pub use growth::{Size, growth, sizes};
 pub use output::{text, tsv};
 pub use path::compare_path;
 pub use reason::Reason;
-pub use report_view::{compare_file, compare_tables, contrasts};
+pub use report_view::{compare_file, compare_tables, compare_time, contrasts};
 pub use summary::{
     change, cv_population, cv_sample, drift_absolute, drift_signed, mean, median, quantile, range,
 };

@@ -3,7 +3,7 @@
 //! where there is something to do.
 
 use super::VerdictName;
-use super::time::CALIBRATED_DEGREES;
+use super::time::{CALIBRATED_DEGREES, FailedGate, WildBoot};
 use crate::verdict::Incident;
 
 /// Why a verdict is what it is: first those of one metric, then those of a series.
@@ -13,6 +13,70 @@ pub enum Reason {
     Uncalibrated {
         /// Degrees of freedom of the board's history.
         degrees: u32,
+    },
+    /// A condition that others check did not hold.
+    GateFailed(FailedGate),
+    /// Blocks of one boot vary too much to give the boot a value.
+    NoisyBlocks {
+        /// Standard error of the mean of blocks, percent.
+        error_percent: f64,
+        /// The gate, percent.
+        limit_percent: f64,
+    },
+    /// A negative control moved.
+    ControlMoved {
+        /// `workload metric`.
+        metric: String,
+        /// Its change, percent.
+        change_percent: f64,
+        /// The gate, percent.
+        limit_percent: f64,
+    },
+    /// A boot far from the others of its side.
+    WildBoot {
+        /// `old` or `new`.
+        side: &'static str,
+        /// Which, and how far.
+        wild: WildBoot,
+    },
+    /// The boots vary more than the board's history allows.
+    BoardSuspect {
+        /// Chance of that if the board is what it was.
+        chance: f64,
+    },
+    /// Base boots of one palindrome differ.
+    BaseDrift {
+        /// Their difference, percent.
+        drift_percent: f64,
+        /// The gate, percent.
+        limit_percent: f64,
+    },
+    /// Not decided yet.
+    NextLook {
+        /// Boots of both builds at the next look.
+        boots: usize,
+    },
+    /// More boots than looks were registered for.
+    LooksSpent {
+        /// Boots of both builds.
+        boots: usize,
+    },
+    /// Not decided at the last look.
+    Undecided {
+        /// Boots of both builds.
+        boots: usize,
+        /// Effect that would have been found nine times in ten, percent.
+        detectable_percent: f64,
+    },
+    /// Why NO CHANGE.
+    Equivalent {
+        /// The bound, percent.
+        bound_percent: f64,
+    },
+    /// An effect that code placement alone can cause.
+    CodePlacement {
+        /// What a headline must clear, percent.
+        headline_percent: f64,
     },
     /// The same number of instructions more or fewer for every seed.
     ExactDifference {
@@ -186,6 +250,50 @@ impl std::fmt::Display for Reason {
                  a time verdict needs {CALIBRATED_DEGREES}; boot one kernel repeatedly on it to build a history, \
                  or read the change at every endpoint"
             ),
+            Self::GateFailed(gate) => write!(f, "{gate}"),
+            Self::NoisyBlocks { error_percent, limit_percent } => write!(
+                f,
+                "blocks within a boot vary: standard error {error_percent:.2} %, gate {limit_percent} %; raise the \
+                 number of samples, or find what disturbs the machine"
+            ),
+            Self::ControlMoved { metric, change_percent, limit_percent } => write!(
+                f,
+                "the control {metric} moved by {change_percent:+.2} % (gate {limit_percent} %): the machine changed, \
+                 not only the code; compare the environment records"
+            ),
+            Self::WildBoot { side, wild } => {
+                match wild.place {
+                    Some(place) => write!(f, "boot {} of the {side} side", place + 1)?,
+                    None => write!(f, "one of the two boots of the {side} side")?,
+                }
+                write!(f, " is {:.1} sigma from the others; replace it by one boot, and show both", wild.sigmas)
+            }
+            Self::BoardSuspect { chance } => write!(
+                f,
+                "board suspect: boots vary more than its history allows (chance {chance:.1e}); check cooling, \
+                 settings and load, then learn its spread again"
+            ),
+            Self::BaseDrift { drift_percent, limit_percent } => write!(
+                f,
+                "the base boots differ by {drift_percent:.2} %, gate {limit_percent:.2} %; let the board settle and \
+                 run the experiment again under a new name"
+            ),
+            Self::NextLook { boots } => write!(f, "not decided yet; the next look is after {boots} boots"),
+            Self::LooksSpent { boots } => write!(
+                f,
+                "{boots} boots, and no look is registered after 12; plan a second experiment, reported beside this one"
+            ),
+            Self::Undecided { boots, detectable_percent } => write!(
+                f,
+                "not decided after {boots} boots; a change of {detectable_percent:.1} % would have been found nine times \
+                 in ten, a smaller one needs a quieter board or more samples for each boot"
+            ),
+            Self::Equivalent { bound_percent } => write!(f, "within +/-{bound_percent} %"),
+            Self::CodePlacement { headline_percent } => write!(
+                f,
+                "not clear of {headline_percent} %: within what code placement can cause; confirm with builds that \
+                 align functions to 64 bytes"
+            ),
             Self::ExactDifference { difference, unit, seeds } => {
                 let each = if *seeds == 1 { "with the one seed" } else { "the same for every seed" };
                 write!(f, "{difference:+} {unit} per operation, {each}")
@@ -297,6 +405,28 @@ impl std::fmt::Display for Incident {
             }
             Self::BootFailed { point, reason } => {
                 write!(f, "boot {point} gave no result: {reason}; read its console log in the bundle")
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for FailedGate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Correctness { detail } => {
+                write!(
+                    f,
+                    "correctness gate: {detail}; the operations did not do what they must, see the checks"
+                )
+            }
+            Self::Identity { detail } => {
+                write!(f, "identity gate: {detail}; build and boot all sides alike and run again")
+            }
+            Self::Environment { detail } => {
+                write!(f, "environment gate: {detail}; put the machine in order and run again")
+            }
+            Self::Layout { detail } => {
+                write!(f, "layout gate: {detail}; add a pair of builds that align functions to 64 bytes")
             }
         }
     }

@@ -5,6 +5,7 @@
 use super::gates::{Gates, default_gates};
 use super::labels::label;
 use super::summary::{change, median, range};
+use super::time::Calibration;
 use super::{Comparison, ComparisonFile, Endpoint, Measurement, MetricVerdict, Point, Values};
 
 /// Unit of `path` evidence.
@@ -96,10 +97,10 @@ pub fn contrasts<'a>(builds: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     pairs
 }
 
-/// Builds of one series in the order of first appearance.
-pub(super) fn builds_of<'a>(series: &MetricSeries<'a>) -> Vec<&'a str> {
+/// Builds of an experiment in the order of first appearance.
+fn builds_of<'a>(all: &[&MetricSeries<'a>]) -> Vec<&'a str> {
     let mut builds: Vec<&str> = Vec::new();
-    for (point, _) in &series.boots {
+    for (point, _) in all.iter().flat_map(|series| &series.boots) {
         if !builds.contains(&point.build.as_str()) {
             builds.push(&point.build);
         }
@@ -200,6 +201,15 @@ fn direction(
 /// rules. A metric counted in instructions is `path` evidence, any other is
 /// `time` of a machine without history.
 pub fn compare_tables(points: &[Point], gates: Option<&'static Gates>) -> Vec<Comparison> {
+    compare_time(points, gates, &Calibration::default())
+}
+
+/// Compares boots of a machine whose spread is known, as [`compare_tables`] does.
+pub fn compare_time(
+    points: &[Point],
+    gates: Option<&'static Gates>,
+    calibration: &Calibration,
+) -> Vec<Comparison> {
     let mut comparisons: Vec<Comparison> = Vec::new();
     let mut experiments: Vec<&str> = Vec::new();
     let all = metric_series(points);
@@ -209,24 +219,32 @@ pub fn compare_tables(points: &[Point], gates: Option<&'static Gates>) -> Vec<Co
         }
     }
     for experiment in experiments {
-        let first = comparisons.len();
-        for series in all.iter().filter(|s| s.experiment == experiment) {
-            let rules = gates.unwrap_or_else(|| default_gates(&series.example.workload));
-            for (new, old) in contrasts(&builds_of(series)) {
-                let claim =
-                    super::time::uncalibrated(&series.figures(new, rules), &series.figures(old, rules));
-                let compared = compare_pair(series, (new, old), rules, claim);
-                comparisons.push(if compared.unit == INSTRUCTIONS {
-                    super::path::from_endpoints(compared)
-                } else {
-                    compared
-                });
-            }
-        }
-        let labels: Vec<Option<String>> =
-            comparisons[first..].iter().map(|c| label(c, &comparisons[first..])).collect();
-        for (comparison, label) in comparisons[first..].iter_mut().zip(labels) {
-            comparison.label = label;
+        let series: Vec<&MetricSeries> = all.iter().filter(|s| s.experiment == experiment).collect();
+        let compared = compare_experiment(&series, gates, calibration);
+        comparisons.extend(compared.iter().map(|c| Comparison { label: label(c, &compared), ..c.clone() }));
+    }
+    comparisons
+}
+
+/// All contrasts of one experiment, by metric, then contrast.
+fn compare_experiment(
+    all: &[&MetricSeries],
+    gates: Option<&'static Gates>,
+    calibration: &Calibration,
+) -> Vec<Comparison> {
+    let pairs = contrasts(&builds_of(all));
+    let claims: Vec<Vec<MetricVerdict>> =
+        pairs.iter().map(|pair| super::time::claims(all, *pair, pairs.len(), calibration)).collect();
+    let mut comparisons = Vec::new();
+    for (n, series) in all.iter().enumerate() {
+        let rules = gates.unwrap_or_else(|| default_gates(&series.example.workload));
+        for (pair, claims) in pairs.iter().zip(&claims) {
+            let compared = compare_pair(series, *pair, rules, claims[n].clone());
+            comparisons.push(if compared.unit == INSTRUCTIONS {
+                super::path::from_endpoints(compared)
+            } else {
+                compared
+            });
         }
     }
     comparisons

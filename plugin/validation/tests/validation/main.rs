@@ -4,3 +4,4 @@
 mod compare;
 mod orders;
 mod path;
+mod time;
