@@ -6,6 +6,7 @@
 //! one file of the bundle, so that any stage can be redone from its input.
 
 pub mod builds;
+pub mod calls;
 pub mod changed;
 pub mod compare;
 pub mod findings;
