@@ -77,6 +77,11 @@ impl Cache {
         Ok(cache)
     }
 
+    /// The directory of the whole cache.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Where entry `key` of `kind` is or will be.
     pub fn entry(&self, kind: &str, key: &str) -> PathBuf {
         self.root.join(kind).join(key)

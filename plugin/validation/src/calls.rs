@@ -18,7 +18,8 @@ type Key = (String, String, String, String);
 /// the untimed boot of each build, in plan order.
 pub fn call_changes(workload: &str, logs: &[&PointLog]) -> Vec<CallChange> {
     let counts: Vec<BTreeMap<Key, f64>> = logs.iter().map(|log| counts(workload, log)).collect();
-    let observed: Vec<BTreeSet<(String, String)>> = logs.iter().map(|log| operations(workload, log)).collect();
+    let observed: Vec<BTreeSet<(String, String)>> =
+        logs.iter().map(|log| operations(workload, log)).collect();
     let mut sums: Vec<BTreeMap<(String, String, String), f64>> = Vec::new();
     for count in &counts {
         let mut sum = BTreeMap::new();
@@ -79,7 +80,10 @@ pub fn return_counts(workload: &str, logs: &[&PointLog]) -> Vec<ReturnCount> {
         .filter_map(|(arm, operation, function)| {
             let of = |log: &&PointLog| {
                 let found = log.returns.iter().find(|r| {
-                    r.workload == workload && r.arm == arm && r.operation == operation && r.function == function
+                    r.workload == workload
+                        && r.arm == arm
+                        && r.operation == operation
+                        && r.function == function
                 })?;
                 let n = found.operations.max(1) as f64;
                 Some((found.null as f64 / n, found.other as f64 / n))
@@ -104,14 +108,19 @@ pub fn executed(log: &PointLog) -> Option<BTreeSet<String>> {
     if log.profiles.is_empty() {
         return None;
     }
-    let profiled = log.profiles.iter().flat_map(|p| &p.functions).filter(|(_, hits)| *hits > 0).map(|(f, _)| f);
+    let profiled =
+        log.profiles.iter().flat_map(|p| &p.functions).filter(|(_, hits)| *hits > 0).map(|(f, _)| f);
     let called = log.calls.iter().flat_map(|c| &c.calls).filter(|(.., n)| *n > 0).map(|(f, ..)| f);
     Some(profiled.chain(called).cloned().collect())
 }
 
 /// (arm, operation) pairs that were traced.
 fn operations(workload: &str, log: &PointLog) -> BTreeSet<(String, String)> {
-    log.calls.iter().filter(|c| c.workload == workload).map(|c| (c.arm.clone(), c.operation.clone())).collect()
+    log.calls
+        .iter()
+        .filter(|c| c.workload == workload)
+        .map(|c| (c.arm.clone(), c.operation.clone()))
+        .collect()
 }
 
 fn counts(workload: &str, log: &PointLog) -> BTreeMap<Key, f64> {
@@ -159,8 +168,10 @@ mod tests {
         let base = log(&[("down_write", "remove.part.0", 104), ("noise", "irq", 3)]);
         let patched = log(&[("down_write", "remove", 104), ("down_write", "mark", 104), ("noise", "irq", 1)]);
         let changes = call_changes("w", &[&base, &patched]);
-        let told: Vec<_> =
-            changes.iter().map(|c| (c.function.as_str(), c.caller.as_deref(), c.per_operation.clone())).collect();
+        let told: Vec<_> = changes
+            .iter()
+            .map(|c| (c.function.as_str(), c.caller.as_deref(), c.per_operation.clone()))
+            .collect();
         assert_eq!(
             told,
             [("down_write", None, vec![26.0, 52.0]), ("down_write", Some("mark"), vec![0.0, 26.0])]

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Command line: one file for each subcommand.
 
+mod check;
 mod compare;
+mod report;
 mod series;
+mod try_sample;
+
+pub use series::read_files as read_mail_files;
 
 use crate::exit::{Exit, Failure};
 use clap::{Parser, Subcommand};
@@ -18,8 +23,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(Box<check::Arguments>),
     Compare(compare::Arguments),
+    Report(report::Arguments),
     Series(series::Arguments),
+    Try(try_sample::Arguments),
 }
 
 /// Runs the command line of this process and says how it ended.
@@ -44,7 +52,10 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Check(arguments) => check::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
+        Command::Try(arguments) => try_sample::run(&arguments),
     }
 }
