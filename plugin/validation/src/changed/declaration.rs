@@ -99,23 +99,26 @@ pub fn classify(source: &Source<'_>, head: &[usize]) -> Declared {
     {
         return Declared::Linkage;
     }
-    if let Some(place) = function_name(source, head, &pieces) {
-        return function(source, head, &pieces, place);
-    }
-    let tag = pieces.iter().position(
+    let tag = pieces.iter().rposition(
         |piece| matches!(piece, Piece::Word(at) if matches!(word(*at), "struct" | "union" | "enum")),
     );
-    match tag {
-        None => Declared::Other,
-        Some(tag) => {
-            let mut words = pieces[tag + 1..].iter().filter_map(|piece| match piece {
-                Piece::Word(at) => Some(word(*at)),
-                Piece::Group(..) | Piece::Mark(_) => None,
-            });
-            let name = words.rfind(|w| !w.starts_with("__")).unwrap_or_default().to_owned();
-            Declared::Type { name, first_token: head.first().copied().unwrap_or_default() }
+    if let Some(place) = function_name(source, head, &pieces) {
+        // `SOME_MACRO(x)` without semicolon in front of `struct s {` is no function.
+        let type_follows = tag.is_some_and(|tag| {
+            tag > place && pieces[tag..].iter().all(|piece| matches!(piece, Piece::Word(_)))
+        });
+        if !type_follows {
+            return function(source, head, &pieces, place);
         }
     }
+    let Some(tag) = tag else { return Declared::Other };
+    let mut words = pieces[tag + 1..].iter().filter_map(|piece| match piece {
+        Piece::Word(at) => Some(word(*at)),
+        Piece::Group(..) | Piece::Mark(_) => None,
+    });
+    let name = words.rfind(|w| !w.starts_with("__")).unwrap_or_default().to_owned();
+    let Piece::Word(first) = pieces[tag] else { return Declared::Other };
+    Declared::Type { name, first_token: head[first] }
 }
 
 /// Where the name of a function stands, as an index into `pieces`: the last

@@ -250,6 +250,7 @@ impl Executed {
             (1, 1) => "Executed: the one function you change".to_owned(),
             (0, 1) => "Executed: not the one function you change".to_owned(),
             (0, _) => format!("Executed: none of the {all} functions you change"),
+            (2, 2) => "Executed: both functions you change".to_owned(),
             _ if ran == all => format!("Executed: all {all} functions you change"),
             _ => format!("Executed: {ran} of the {all} functions you change"),
         };

@@ -60,6 +60,9 @@ const MAX_DECLARATION: usize = 1000;
 /// A declaration with a body that is no function, such as an initialiser, is
 /// followed to its `;` only if it is short.
 const MAX_BEHIND_BODY: usize = 100;
+/// Functions of a file that may be begun in one branch of an `#if` and closed
+/// behind it; the kernel has a handful.
+const MAX_LEFT_OPEN: usize = 64;
 /// Branches of one `#if` whose conditions are kept.
 const MAX_BRANCHES: usize = 16;
 
@@ -72,6 +75,7 @@ impl Outline {
             state: State::default(),
             frames: Vec::new(),
             ignored_frames: 0,
+            left_open: 0,
         };
         let mut at = 0;
         while let Some(token) = source.tokens.get(at) {
@@ -158,6 +162,8 @@ struct Finder<'s, 'a> {
     frames: Vec<Frame>,
     /// `#if` lines beyond [`MAX_NESTING`].
     ignored_frames: u32,
+    /// Functions left open at the end of a branch so far.
+    left_open: usize,
 }
 
 impl Finder<'_, '_> {
@@ -339,8 +345,8 @@ impl Finder<'_, '_> {
     }
 
     fn next_branch(&mut self, keyword: &str, rest: Range<usize>) {
+        self.end_branch(rest.start - 2);
         let condition = condition(keyword, &self.source.joined(rest));
-        self.end_branch();
         if let Some(frame) = self.frames.last_mut() {
             if frame.branches.len() == MAX_BRANCHES {
                 frame.branches.pop();
@@ -350,11 +356,24 @@ impl Finder<'_, '_> {
         }
     }
 
-    fn end_branch(&mut self) {
+    /// A branch ends in front of the preprocessor line whose `#` is token `hash`.
+    fn end_branch(&mut self, hash: usize) {
+        let line = self.source.tokens[hash].line;
         let Some(frame) = self.frames.last_mut() else { return };
         let dead = frame.branches.last().is_some_and(|c| c == "0");
-        let opened = self.state.open_functions.iter().filter(|&&f| f >= frame.functions_before);
-        frame.left_open.extend(opened);
+        let begun = |index: &usize| *index >= frame.functions_before;
+        if self.left_open < MAX_LEFT_OPEN {
+            let before = frame.left_open.len();
+            frame.left_open.extend(self.state.open_functions.iter().filter(|i| begun(i)));
+            self.left_open += frame.left_open.len() - before;
+        } else {
+            // Nobody writes this; the function ends with its branch.
+            for &index in self.state.open_functions.iter().filter(|i| begun(i)) {
+                self.outline.functions[index].last_line = line;
+                self.outline.functions[index].tokens.end = hash;
+            }
+            self.state.open_functions.retain(|i| !begun(i));
+        }
         if !dead && frame.first_end.is_none() {
             frame.first_end = Some(std::mem::take(&mut self.state));
         }
@@ -363,7 +382,7 @@ impl Finder<'_, '_> {
     /// The `#endif` whose `#` is token `hash`.
     fn end_if(&mut self, hash: usize) {
         let line = self.source.tokens[hash].line;
-        self.end_branch();
+        self.end_branch(hash);
         let Some(frame) = self.frames.pop() else { return };
         self.state = frame.first_end.unwrap_or(frame.entry);
         for index in frame.left_open {
@@ -398,12 +417,8 @@ impl Finder<'_, '_> {
                 function.tokens.end = end;
             }
         }
-        for definition in &mut self.outline.types {
-            if definition.last_line == 0 {
-                definition.last_line = last_line;
-                definition.tokens.end = end;
-            }
-        }
+        // A type without an end says nothing about its members.
+        self.outline.types.retain(|definition| definition.last_line > 0);
         self.outline
     }
 }

@@ -12,8 +12,10 @@ use super::functions::{Function, FunctionLines, Outline};
 use super::paths::{self, FileKind};
 use super::source::Source;
 use super::{Change, ChangedFunction};
+use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 
 /// What a series changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -200,8 +202,10 @@ fn compare(tracked: &mut Tracked, patch: u32, file: &FileDiff<'_>, old: &str, ap
         let added = Side::of(hunk, LineKind::Added, new_place, &new_source, &new_lines);
         tracked.outside += u32::from(removed.outside != added.outside);
         if removed.all != added.all {
-            let changed = removed.all.iter().chain(&added.all);
-            tracked.locks.extend(changed.filter(|w| boards::is_lock_call(w)).map(|w| (*w).to_owned()));
+            for side in [&removed.all, &added.all] {
+                let calls = side.windows(2).filter(|w| w[1] == "(" && boards::is_lock_call(w[0]));
+                tracked.locks.extend(calls.map(|w| w[0].to_owned()));
+            }
         }
     }
 }
@@ -239,31 +243,38 @@ fn build_hunks(file: &FileDiff<'_>) -> u32 {
         .count() as u32
 }
 
-/// Conditions and tokens of every definition of a name.
-type Bodies<'a> = Vec<(&'a [String], Vec<&'a str>)>;
+/// SHA-256 over the tokens of a definition: what it says.
+type Digest = [u8; 32];
 
-fn by_name<'a>(source: &'a Source<'a>, outline: &'a Outline) -> BTreeMap<&'a str, Bodies<'a>> {
+fn digest(source: &Source<'_>, tokens: Range<usize>) -> Digest {
+    let mut hash = Sha256::new();
+    for &token in source.tokens.get(tokens).unwrap_or_default() {
+        hash.update(source.text(token));
+        hash.update([0]);
+    }
+    hash.finalize().into()
+}
+
+/// Conditions and meaning of every definition of a name.
+type Bodies<'a> = Vec<(&'a [String], Digest)>;
+
+fn by_name<'a>(source: &Source<'_>, outline: &'a Outline) -> BTreeMap<&'a str, Bodies<'a>> {
     let mut names: BTreeMap<&str, Bodies<'a>> = BTreeMap::new();
     for function in &outline.functions {
-        names.entry(&function.name).or_default().push((&function.conditions, body(source, function)));
+        let body = digest(source, function.tokens.clone());
+        names.entry(&function.name).or_default().push((&function.conditions, body));
     }
     names
 }
 
-fn body<'a>(source: &Source<'a>, function: &Function) -> Vec<&'a str> {
-    let tokens = source.tokens.get(function.tokens.clone()).unwrap_or_default();
-    tokens.iter().map(|&t| source.text(t)).collect()
-}
-
-fn types_by_name<'a>(source: &Source<'a>, outline: &'a Outline) -> BTreeMap<&'a str, Vec<Vec<&'a str>>> {
-    let mut names: BTreeMap<&str, Vec<Vec<&str>>> = BTreeMap::new();
+fn types_by_name<'a>(source: &Source<'_>, outline: &'a Outline) -> BTreeMap<&'a str, Vec<Digest>> {
+    let mut names: BTreeMap<&str, Vec<Digest>> = BTreeMap::new();
     for definition in &outline.types {
-        let head: Vec<&str> = definition.tokens.clone().map_while(|index| source.word(index)).collect();
-        if head.contains(&"enum") {
-            continue;
+        let mut head = definition.tokens.clone().map_while(|index| source.word(index));
+        if !head.any(|word| word == "enum") {
+            let members = digest(source, definition.tokens.clone());
+            names.entry(&definition.name).or_default().push(members);
         }
-        let tokens = source.tokens.get(definition.tokens.clone()).unwrap_or_default();
-        names.entry(&definition.name).or_default().push(tokens.iter().map(|&t| source.text(t)).collect());
     }
     names
 }
@@ -282,6 +293,7 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
     let base_mentions = Mentions::of(&base_outline, &base_source, &[]);
     let final_mentions = Mentions::of(&final_outline, &final_source, &[]);
     let mut described = Vec::new();
+    let mut calls_listed = 0;
     for (name, patches) in &file.functions {
         let in_base: Vec<&Function> = named(&base_names, name);
         let in_final: Vec<&Function> = named(&final_names, name);
@@ -296,11 +308,15 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
             Change::Changed | Change::Added => (&final_source, &in_final),
         };
         // Of several definitions in #if branches the one that differs is meant.
-        let old_bodies: Vec<Vec<&str>> = in_base.iter().map(|f| body(&base_source, f)).collect();
-        let differs = |f: &&&Function| change == Change::Changed && !old_bodies.contains(&body(source, f));
+        let old_bodies: Vec<Digest> =
+            in_base.iter().map(|f| digest(&base_source, f.tokens.clone())).collect();
+        let differs = |f: &&&Function| {
+            change == Change::Changed && !old_bodies.contains(&digest(source, f.tokens.clone()))
+        };
         let Some(function) = here.iter().find(differs).or_else(|| here.first()) else { continue };
         let mentions = if change == Change::Removed { &base_mentions } else { &final_mentions };
-        let calls = mentions.calls_to(name);
+        let calls = if calls_listed < MAX_CALLS_LISTED { mentions.calls_to(name) } else { Vec::new() };
+        calls_listed += calls.len();
         described.push(ChangedFunction {
             file: path.to_owned(),
             function: name.clone(),
@@ -318,6 +334,9 @@ fn describe(path: &str, file: &Tracked, base: &dyn Fn(&str) -> Option<String>) -
 
 /// Definitions of one name that are looked at, in different `#if` branches.
 const MAX_DEFINITIONS: usize = 16;
+
+/// Calls listed for the functions of one file together.
+const MAX_CALLS_LISTED: usize = 20_000;
 
 type Names<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
 

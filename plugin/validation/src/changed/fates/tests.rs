@@ -129,7 +129,7 @@ fn sentences_say_what_did_not_run_and_why() {
         ),
         (
             executed(vec![fate("a", Fate::Inlined, &["top"]), fate("b", Fate::Executed, &[])]),
-            "Executed: all 2 functions you change; counted as part of a caller that ran: a() in top()",
+            "Executed: both functions you change; counted as part of a caller that ran: a() in top()",
         ),
         (
             executed(vec![fate("a", Fate::Inlined, &[]), fate("b", Fate::Unknown, &["top"])]),

@@ -63,6 +63,7 @@ fn declarations_of_every_kind() {
         "enum { A, B };\nstruct s { int (*f)(int); };\n",
         "DEFINE_MUTEX(m);\nEXPORT_SYMBOL_GPL(f);\n",
         "struct s {\n\tint a;\n} __aligned(8);\n",
+        "ITERATE_FUNCS(sb, SB)\n\nstruct s {\n\tint a;\n};\n",
         "struct __packed s {\n\tint a;\n};\n",
     ] {
         assert_eq!(outline(text), [""; 0], "{text}");
