@@ -136,3 +136,28 @@ pub enum Outcome {
         reason: String,
     },
 }
+
+impl std::fmt::Display for Incident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::IdenticalImage { build, same_as } => {
+                write!(f, "the image of {build} is identical to that of {same_as}; nothing to boot")
+            }
+            Self::NotBuilt { file, option, reason } => {
+                write!(f, "NOT BUILT: {file}: {reason}")?;
+                match option {
+                    Some(option) => write!(f, "; add {option} to the config fragment and run again"),
+                    None => {
+                        f.write_str("; find the option that compiles it, or test on a config that has it")
+                    }
+                }
+            }
+            Self::BuildFailed { build, reason } => {
+                write!(f, "{build} does not build: {reason}; fix the patch, the other builds are measured")
+            }
+            Self::BootFailed { point, reason } => {
+                write!(f, "boot {point} gave no result: {reason}; read its console log in the bundle")
+            }
+        }
+    }
+}

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Labels of the fsnotify report (protocol.md 7): a metric and its ratio
-//! partner must pass together.
+//! Labels (protocol.md 7): those of the fsnotify report, where a metric and
+//! its ratio partner must pass together, and the one for a cost that only moved.
 
 use super::Comparison;
-use super::gates::{FSNOTIFY, Gates};
+use super::gates::{FSNOTIFY, Gates, SHRINKER};
+
+/// Metrics of `shrinker.umount` that show work put off until later.
+const DEFERRED: [&str; 2] = ["total_cpu_per_sb", "drain_s"];
 
 /// Suffix by which a ratio metric is named after its absolute partner.
 const RATIO_SUFFIX: &str = "_over_shared";
@@ -13,6 +16,9 @@ const SMALLEST_FLOOR_PERCENT: f64 = 1.0;
 /// The label of `comparison`, given all comparisons of its experiment; `None`
 /// under a rule set without labels.
 pub(super) fn label(comparison: &Comparison, all: &[Comparison]) -> Option<String> {
+    if comparison.gates == SHRINKER.name {
+        return moved_cost(comparison, all).then(|| "MOVED_COST".into());
+    }
     if comparison.gates != FSNOTIFY.name {
         return None;
     }
@@ -20,14 +26,28 @@ pub(super) fn label(comparison: &Comparison, all: &[Comparison]) -> Option<Strin
     Some(name(comparison, partner, &FSNOTIFY).into())
 }
 
+fn same_contrast(one: &Comparison, other: &Comparison) -> bool {
+    (&one.workload, &one.new_build, &one.old_build) == (&other.workload, &other.new_build, &other.old_build)
+}
+
+/// The umount is faster, and the work it put off is worse at every endpoint.
+fn moved_cost(comparison: &Comparison, all: &[Comparison]) -> bool {
+    let is_deferred = |c: &Comparison| DEFERRED.iter().any(|metric| c.metric.ends_with(metric));
+    comparison.signal_pass
+        && comparison.signal_direction == "faster"
+        && !is_deferred(comparison)
+        && all.iter().any(|other| {
+            same_contrast(comparison, other)
+                && is_deferred(other)
+                && slowdown(other).is_some_and(|(low, _)| low > 0.0)
+        })
+}
+
 fn is_partner(one: &Comparison, other: &Comparison) -> bool {
-    let same_contrast = one.workload == other.workload
-        && one.new_build == other.new_build
-        && one.old_build == other.old_build;
     let named_after = |absolute: &Comparison, ratio: &Comparison| {
         ratio.unit == "ratio" && ratio.metric.strip_suffix(RATIO_SUFFIX) == Some(&absolute.metric)
     };
-    same_contrast && (named_after(one, other) || named_after(other, one))
+    same_contrast(one, other) && (named_after(one, other) || named_after(other, one))
 }
 
 /// Slowdown at the endpoints, smallest and largest, percent: positive is worse.
@@ -75,7 +95,31 @@ fn name(comparison: &Comparison, partner: Option<&Comparison>, gates: &Gates) ->
 
 #[cfg(test)]
 mod tests {
-    use crate::compare::{FSNOTIFY, compare_tables, read_tables};
+    use crate::compare::{FSNOTIFY, SHRINKER, compare_tables, read_tables};
+
+    #[test]
+    fn a_win_that_only_puts_work_off_is_a_moved_cost() {
+        for (umount, drain, expected) in
+            [(80.0, 1.2, Some("MOVED_COST")), (80.0, 1.0, None), (120.0, 1.2, None), (95.0, 1.2, None)]
+        {
+            let mut table = String::from(
+                "experiment\tpoint\tbuild\tboot\tworkload\tmetric\tunit\tbetter\tmedian\tcv_percent\n",
+            );
+            for (metric, unit, values) in [("umount", "us", [100.0, umount]), ("drain_s", "s", [1.0, drain])]
+            {
+                for (boot, value) in values.iter().enumerate() {
+                    table += &format!(
+                        "e\tp{boot}\tb{boot}\t{}\tshrinker.umount\t{metric}\t{unit}\tlower\t{value}\t\n",
+                        boot + 1
+                    );
+                }
+            }
+            let points = read_tables(&[("t", &table)]).expect("a good table");
+            let labels: Vec<Option<String>> =
+                compare_tables(&points, Some(&SHRINKER)).into_iter().map(|c| c.label).collect();
+            assert_eq!(labels, [expected.map(str::to_owned), None], "{umount} {drain}");
+        }
+    }
 
     /// Labels of `x_distinct` and its ratio partner for given medians (parent A, child, parent B) and CVs.
     fn labels(distinct: [f64; 3], cv: f64, ratio: [f64; 3], ratio_cv: f64) -> Vec<String> {

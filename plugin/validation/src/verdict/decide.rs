@@ -200,15 +200,15 @@ fn rank(comparison: &Comparison, regression: bool) -> u8 {
 /// The claim of one primary, in words.
 fn state(found: &mut Findings, comparison: &Comparison, metric: &str, threshold_percent: f64) {
     let (metric, name, change_percent) = (metric.to_owned(), comparison.verdict.name, change(comparison));
+    if waits(comparison) {
+        found.new_waiting = true;
+        found.reasons.push(Reason::MetricWaits { metric: metric.clone() });
+    }
     if name == VerdictName::Inconclusive {
         found.undecided = true;
         let why = comparison.verdict.reasons.join("; ");
         found.reasons.push(Reason::PrimaryInconclusive { metric, why });
         return;
-    }
-    if waits(comparison) {
-        found.new_waiting = true;
-        found.reasons.push(Reason::MetricWaits { metric: metric.clone() });
     }
     if costs_more(comparison) && (name == VerdictName::Slower || change_percent >= threshold_percent) {
         found.reasons.push(Reason::BeyondThreshold { metric, name, change_percent, threshold_percent });
@@ -316,6 +316,18 @@ impl<'a> Given<'a> {
         })
     }
 
+    /// Whether the step itself adds a cost per object.
+    fn step_grows(&self, step: &Comparison) -> bool {
+        let of = |build: &str| {
+            let found = self
+                .growth
+                .iter()
+                .find(|g| (&g.workload, &g.metric) == (&step.workload, &step.metric) && g.build == build);
+            found.map_or(0.0, |g| g.per_object)
+        };
+        of(&step.new_build) - of(&step.old_build) >= GROWTH_PER_OBJECT
+    }
+
     /// Names the patches that carry a regression, largest step first.
     fn blame(&self, found: &mut Findings, metric: &str) {
         let steps = self.steps(metric);
@@ -323,7 +335,7 @@ impl<'a> Given<'a> {
             steps.iter().copied().filter(|step| guilty(step)).collect()
         };
         // Several small steps may add up to a regression, and a growth may be smaller than the bound.
-        let mut guilty = by(&|step| regresses(step, self.threshold()));
+        let mut guilty = by(&|step| regresses(step, self.threshold()) || self.step_grows(step));
         if guilty.is_empty() {
             guilty = by(&costs_more);
         }

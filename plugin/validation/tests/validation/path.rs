@@ -294,6 +294,23 @@ fn growth_per_object_comes_from_two_sizes() {
 }
 
 #[test]
+fn every_patch_that_grows_is_named() {
+    let plan = plan(&["base", "1/3", "2/3", "3/3"], &[1, 2]);
+    let per_node = [0.0, 10.0, 10.0, 170.0];
+    let points = boots(&plan, |build, _| {
+        vec![
+            ("remove", 50_000.0 + 26.0 * per_node[build], 0.0),
+            ("bare_remove", 15_000.0 + 10.0 * per_node[build], 0.0),
+        ]
+    });
+    let comparisons = compare_path(&plan, &points);
+    let growth = growth(&plan, &points, &comparisons, &[size("", 26), size("bare_", 10)]);
+    let verdict = decide(&plan, &comparisons, &growth, &[], None);
+    let culprits: Vec<&str> = verdict.culprits.iter().map(|c| c.build.as_str()).collect();
+    assert_eq!((culprits, verdict.headline.map(|h| h.culprit)), (vec!["3/3", "1/3"], Some("3/3".into())));
+}
+
+#[test]
 fn growth_that_depends_on_the_seed_or_on_an_unclear_size_is_not_claimed() {
     let plan = plan(&["base", "patched"], &[1, 2]);
     let points = boots(&plan, |build, seed| {

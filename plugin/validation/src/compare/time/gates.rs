@@ -35,6 +35,28 @@ pub enum FailedGate {
     },
 }
 
+impl std::fmt::Display for FailedGate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Correctness { detail } => {
+                write!(
+                    f,
+                    "correctness gate: {detail}; the operations did not do what they must, see the checks"
+                )
+            }
+            Self::Identity { detail } => {
+                write!(f, "identity gate: {detail}; build and boot all sides alike and run again")
+            }
+            Self::Environment { detail } => {
+                write!(f, "environment gate: {detail}; put the machine in order and run again")
+            }
+            Self::Layout { detail } => {
+                write!(f, "layout gate: {detail}; add a pair of builds that align functions to 64 bytes")
+            }
+        }
+    }
+}
+
 /// A boot far away from the others of its side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WildBoot {
