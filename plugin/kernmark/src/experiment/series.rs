@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_newest_version_is_taken_and_doubt_is_refused() {
-        let file = |series| SeriesFile { version: 1, series };
+        let file = |series| SeriesFile { version: 1, series, ..SeriesFile::default() };
         let chosen =
             choose(file(vec![series("t", 1, true), series("t", 2, true)]), "f").expect("one is newest");
         assert_eq!(chosen.version, 2);

@@ -1,135 +1,117 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages to series, as patchwork and b4 put them together (formats.md 6.1, 6.2).
+//! Drafts to series: what is missing, doubled or forbidden, and what the trailers say.
 
-use super::body;
+use super::body::{self, Body};
 use super::message::{Message, one_line};
+use super::paths::{self, Touched};
 use super::series::{CoverLetter, Patch, Series, short_subject};
-use super::subject::{Prefixes, prefixes};
+use super::thread::{self, Draft, Piece};
 use crate::plan::hex;
 use sha2::{Digest, Sha256};
 
-/// A message that is a cover letter or a patch.
-struct Piece {
-    prefixes: Prefixes,
-    index: u32,
-    total: u32,
-    message: Message,
-    body: body::Body,
-}
-
-/// Every series among `messages`, in order of first appearance, versions ascending.
+/// Every series among `messages`, lower versions first.
 pub fn assemble(messages: Vec<Message>) -> Vec<Series> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    let mut replies: Vec<Message> = Vec::new();
-    let mut seen: Vec<String> = Vec::new();
-    for message in messages {
-        // The same mail through several lists.
-        if !message.message_id.is_empty() {
-            if seen.contains(&message.message_id) {
-                continue;
-            }
-            seen.push(message.message_id.clone());
-        }
-        match piece(&message) {
-            Some(piece) => pieces.push(piece),
-            None => replies.push(message),
-        }
-    }
-    // Covers first: patches find their series by them whatever the order in the file.
-    let mut drafts: Vec<Vec<Piece>> = Vec::new();
-    let (covers, patches): (Vec<Piece>, Vec<Piece>) = pieces.into_iter().partition(|p| p.index == 0);
-    for piece in covers.into_iter().chain(patches) {
-        match drafts.iter_mut().find(|draft| belongs(&piece, draft)) {
-            Some(draft) => draft.push(piece),
-            None => drafts.push(vec![piece]),
-        }
-    }
-    let mut series: Vec<Series> = drafts.into_iter().map(|draft| finish(draft, &replies)).collect();
-    series.sort_by_key(|s| s.version);
-    series
+    thread::gather(messages).into_iter().map(finish).collect()
 }
 
-/// Cover letter or patch; `None` for anything else.
-fn piece(message: &Message) -> Option<Piece> {
-    let body = body::read(&message.text);
-    let subject = body.subject.clone().unwrap_or_else(|| message.subject.clone());
-    let found = prefixes(&message.subject);
-    let has_diff = !body.diff.is_empty();
-    // A reply that holds a diff is a proposal, not a patch of the series.
-    if found.reply || !(found.patch || has_diff) {
-        return None;
-    }
-    let (index, total) = found.counter.unwrap_or((1, 1));
-    // "[PATCH] is this right?" is a question.
-    if found.counter.is_none() && !has_diff {
-        return None;
-    }
-    let mut message = message.clone();
-    message.subject = if body.subject.is_some() { one_line(&subject) } else { message.subject };
-    Some(Piece { prefixes: found, index, total, message, body })
-}
-
-fn belongs(piece: &Piece, draft: &[Piece]) -> bool {
-    let first = &draft[0];
-    let same_version = first.prefixes.version.unwrap_or(1) == piece.prefixes.version.unwrap_or(1);
-    if !same_version
-        || first.total != piece.total
-        || (piece.total == 1 && (first.index, piece.index) != (0, 1))
-    {
-        return false;
-    }
-    let threaded = draft.iter().any(|other| {
-        piece.message.references.contains(&other.message.message_id)
-            || other.message.references.contains(&piece.message.message_id)
-            || piece.message.references.iter().any(|r| other.message.references.contains(r))
-    });
-    let unthreaded = piece.total > 1
-        && piece.message.references.is_empty()
-        && first.message.author == piece.message.author
-        && draft.iter().all(|other| other.index != piece.index);
-    threaded || unthreaded
-}
-
-fn finish(draft: Vec<Piece>, replies: &[Message]) -> Series {
+/// Diffs that are no mails, in order, as one series without authors.
+pub fn bare_series(messages: Vec<Message>) -> Series {
+    let total = u32::try_from(messages.len()).unwrap_or(u32::MAX);
     let mut series = Series {
-        version: draft[0].prefixes.version.unwrap_or(1),
-        total: draft.iter().map(|p| p.total.max(p.index)).max().unwrap_or(1),
-        rfc: draft.iter().any(|p| p.prefixes.rfc),
-        resend: draft.iter().any(|p| p.prefixes.resend),
+        version: 1,
+        total,
+        problems: vec!["no mail headers: author, subject and thread are not known".into()],
         ..Series::default()
     };
-    let announced = draft[0].total;
+    for (message, index) in messages.into_iter().zip(1..) {
+        let body = body::read(message.text());
+        add_patch(&mut series, index, message, body);
+    }
+    for patch in &mut series.patches {
+        let first = patch.message.lines().next().map(one_line).filter(|l| !l.is_empty());
+        patch.subject = first.unwrap_or_else(|| match patch.files.as_slice() {
+            [file] => format!("change of {file}"),
+            files => format!("change of {} files", files.len()),
+        });
+    }
+    conclude(series)
+}
+
+fn finish(draft: Draft) -> Series {
+    let announced = draft.pieces.first().map_or(1, |p| p.total);
+    let version = draft.version();
+    let Draft { pieces, replies, problems } = draft;
+    let mut series = Series {
+        version,
+        total: pieces.iter().map(|p| p.total.max(p.index)).max().unwrap_or(1),
+        rfc: pieces.iter().any(|p| p.prefixes.rfc),
+        resend: pieces.iter().any(|p| p.prefixes.resend),
+        replies,
+        problems,
+        ..Series::default()
+    };
     if series.total > announced {
         series.problems.push(format!("a patch says it is {}/{announced}", series.total));
     }
-    let ids: Vec<String> = draft.iter().map(|p| p.message.message_id.clone()).collect();
-    for piece in draft {
-        let name = format!("patch {}/{}", piece.index, series.total);
-        read_trailers(&piece.message.text, &mut series);
-        if piece.index == 0 {
-            series.problems.extend(piece.message.problems.iter().map(|p| format!("cover letter: {p}")));
-            series.cover = Some(cover(piece.message));
-            continue;
+    for piece in pieces {
+        read_trailers(piece.message.text(), &mut series);
+        let Piece { prefixes, index, message, body, .. } = piece;
+        if let Some(counter) = prefixes.odd_counter {
+            series.problems.push(format!("the counter {counter} is not believable and was ignored"));
         }
-        series.problems.extend(piece.message.problems.iter().map(|p| format!("{name}: {p}")));
-        if piece.body.diff.is_empty() {
-            series.problems.push(format!("{name} holds no diff"));
-            continue;
+        if index == 0 {
+            series.problems.extend(message.problems.iter().map(|p| format!("cover letter: {p}")));
+            if !body.diff.text.is_empty() {
+                series.problems.push("the cover letter holds a diff, which is not applied".into());
+            }
+            series.cover = Some(cover(message));
+        } else {
+            add_patch(&mut series, index, message, body);
         }
-        if piece.body.cut {
-            series.refused.push(format!("{name}: its last hunk is cut off"));
-        }
-        let (files, refused) = body::files(&piece.body.diff);
-        series.refused.extend(refused.into_iter().map(|r| format!("{name}: {r}")));
-        if files.is_empty() {
-            series.refused.push(format!("{name} touches no file"));
-        }
-        if let Some(at) = series.patches.iter().position(|p| p.index == piece.index) {
-            series.problems.push(format!("{name} is there twice; the later one counts"));
-            series.patches.remove(at);
-        }
-        series.patches.push(patch(piece, files));
     }
+    conclude(series)
+}
+
+/// Adds patch `index`, with what is wrong with it.
+fn add_patch(series: &mut Series, index: u32, message: Message, body: Body) {
+    let name = format!("patch {index}/{}", series.total);
+    series.problems.extend(message.problems.iter().map(|p| format!("{name}: {p}")));
+    if body.diff.text.is_empty() {
+        series.problems.push(format!("{name} holds no diff"));
+        return;
+    }
+    if body.diff.skipped {
+        series.problems.push(format!("{name}: text between the files of its diff was left out"));
+    }
+    if let Some(damage) = &body.diff.damage {
+        series.refused.push(format!("{name}: {damage}"));
+    }
+    let Touched { files, refused } = paths::of(&body.diff.text);
+    if files.is_empty() && refused.is_empty() {
+        series.refused.push(format!("{name} touches no file"));
+    }
+    series.refused.extend(refused.into_iter().map(|r| format!("{name}: {r}")));
+    if let Some(at) = series.patches.iter().position(|p| p.index == index) {
+        series.problems.push(format!("{name} is there twice; the later one counts"));
+        series.patches.remove(at);
+    }
+    series.patches.push(Patch {
+        index,
+        subject: message.subject,
+        message_id: message.message_id,
+        author: body.author.as_deref().map_or(message.author, one_line),
+        date: message.date,
+        files,
+        diff_sha256: hex(&Sha256::digest(body.diff.text.as_bytes())),
+        recipients: message.recipients,
+        references: message.references,
+        message: body.message,
+        diff: body.diff.text,
+    });
+}
+
+/// Order, title, and whether everything is there.
+fn conclude(mut series: Series) -> Series {
     series.patches.sort_by_key(|p| p.index);
     let missing: Vec<String> = (1..=series.total)
         .filter(|n| series.patches.iter().all(|p| p.index != *n))
@@ -138,24 +120,17 @@ fn finish(draft: Vec<Piece>, replies: &[Message]) -> Series {
     if !missing.is_empty() {
         series.problems.push(format!("missing: patch {}", missing.join(", ")));
     }
-    series.complete = missing.is_empty() && series.refused.is_empty();
-    series.title = series
-        .cover
-        .as_ref()
-        .map(|c| c.subject.as_str())
-        .or(series.patches.first().map(|p| p.subject.as_str()))
-        .map(short_subject)
-        .unwrap_or_default()
-        .to_owned();
-    series.replies = replies
-        .iter()
-        .filter(|r| r.references.iter().any(|id| ids.contains(id)))
-        .map(|r| r.message_id.clone())
-        .collect();
+    series.complete = missing.is_empty() && series.refused.is_empty() && !series.patches.is_empty();
+    let cover = series.cover.as_ref().map(|c| c.subject.as_str());
+    let subject = cover.or(series.patches.first().map(|p| p.subject.as_str())).unwrap_or_default();
+    series.title = match short_subject(subject) {
+        "" => "no subject".to_owned(),
+        title => title.to_owned(),
+    };
     series
 }
 
-fn cover(message: Message) -> CoverLetter {
+fn cover(mut message: Message) -> CoverLetter {
     CoverLetter {
         subject: message.subject,
         message_id: message.message_id,
@@ -163,37 +138,29 @@ fn cover(message: Message) -> CoverLetter {
         date: message.date,
         recipients: message.recipients,
         references: message.references,
-        body: message.text,
+        body: if message.texts.is_empty() { String::new() } else { message.texts.swap_remove(0) },
     }
 }
 
-fn patch(piece: Piece, files: Vec<String>) -> Patch {
-    let Piece { index, message, body, .. } = piece;
-    Patch {
-        index,
-        subject: message.subject,
-        message_id: message.message_id,
-        author: body.author.as_deref().map_or(message.author, one_line),
-        date: message.date,
-        files,
-        diff_sha256: hex(&Sha256::digest(body.diff.as_bytes())),
-        recipients: message.recipients,
-        references: message.references,
-        message: body.message,
-        diff: body.diff,
-    }
-}
-
-/// `base-commit:` and `prerequisite-*:` lines.
+/// `base-commit:` and `prerequisite-*:` lines, which `git format-patch --base` writes (formats.md 6.3).
 fn read_trailers(text: &str, series: &mut Series) {
     for line in text.lines() {
-        if let Some(commit) = line.strip_prefix("base-commit: ").map(str::trim)
+        if let Some(commit) = line.strip_prefix("base-commit:").map(str::trim)
             && commit.len() == 40
             && commit.bytes().all(|b| b.is_ascii_hexdigit())
         {
-            series.base_commit = Some(commit.to_ascii_lowercase());
+            let commit = commit.to_ascii_lowercase();
+            match &series.base_commit {
+                Some(other) if *other != commit => {
+                    series.problems.push(format!("two base commits are named: {other} and {commit}"));
+                }
+                _ => series.base_commit = Some(commit),
+            }
         } else if line.starts_with("prerequisite-") && line.contains(": ") {
-            series.prerequisites.push(one_line(line));
+            let line = one_line(line);
+            if series.prerequisites.len() < 1000 && !series.prerequisites.contains(&line) {
+                series.prerequisites.push(line);
+            }
         }
     }
 }
@@ -203,112 +170,75 @@ mod tests {
     use super::*;
     use crate::mail::message;
 
-    const DIFF: &str = "---\ndiff --git a/x.c b/x.c\n--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-a\n+b\n";
-
-    /// A mail `id` with `subject`, in reply to `parent`; a diff unless it is a cover letter or a reply.
-    fn mail(id: &str, subject: &str, parent: &str, diff: bool) -> Message {
-        let references = if parent.is_empty() { String::new() } else { format!("References: <{parent}>\n") };
-        let text = if diff { DIFF } else { "Text.\n" };
+    /// A mail with `subject` and the file `path` changed, below cover letter `0`; no diff for an empty path.
+    fn mail(subject: &str, path: &str) -> Message {
+        let diff = format!("---\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n");
+        let diff = if path.is_empty() { "Text.\n" } else { &diff };
+        let id = if subject.contains(" 0/") { "0".to_owned() } else { subject.replace(' ', "_") };
         let raw = format!(
-            "From: A <a@example.org>\nSubject: {subject}\nMessage-ID: <{id}>\n{references}\n{text}base-commit: {}\n",
+            "From: A <a@example.org>\nSubject: {subject}\nMessage-ID: <{id}>\nReferences: <0>\n\n{diff}\nbase-commit: {}\nprerequisite-patch-id: abc\n",
             "1".repeat(40)
         );
         message::read(raw.as_bytes()).expect("a mail")
     }
 
-    /// `title vV total complete [indices]` of each series.
-    fn summary(messages: Vec<Message>) -> Vec<String> {
-        assemble(messages)
-            .iter()
-            .map(|s| {
-                let indices: Vec<u32> = s.patches.iter().map(|p| p.index).collect();
-                format!("{} v{} {} {} {indices:?}", s.title, s.version, s.total, s.complete)
-            })
-            .collect()
-    }
-
     #[test]
-    fn threads_of_every_shape_become_series() {
-        let cover = || mail("0", "[PATCH 0/2] t", "", false);
-        let cases: Vec<(&str, Vec<Message>, Vec<&str>)> = vec![
-            (
-                "shallow",
-                vec![cover(), mail("1", "[PATCH 1/2] a", "0", true), mail("2", "[PATCH 2/2] b", "0", true)],
-                vec!["t v1 2 true [1, 2]"],
-            ),
-            (
-                "deep",
-                vec![cover(), mail("1", "[PATCH 1/2] a", "0", true), mail("2", "[PATCH 2/2] b", "1", true)],
-                vec!["t v1 2 true [1, 2]"],
-            ),
-            (
-                "out of order",
-                vec![mail("2", "[PATCH 2/2] b", "0", true), mail("1", "[PATCH 1/2] a", "0", true), cover()],
-                vec!["t v1 2 true [1, 2]"],
-            ),
-            (
-                "no threading, no cover",
-                vec![mail("1", "[PATCH 1/2] a", "", true), mail("2", "[PATCH 2/2] b", "", true)],
-                vec!["a v1 2 true [1, 2]"],
-            ),
-            (
-                "through two lists",
-                vec![cover(), mail("1", "[PATCH 1/2] a", "0", true), mail("1", "[PATCH 1/2] a", "0", true)],
-                vec!["t v1 2 false [1]"],
-            ),
-            ("single", vec![mail("1", "[PATCH] a", "", true)], vec!["a v1 1 true [1]"]),
-            (
-                "0/1",
-                vec![mail("0", "[PATCH 0/1] t", "", false), mail("1", "[PATCH 1/1] a", "0", true)],
-                vec!["t v1 1 true [1]"],
-            ),
-            (
-                "v2 in reply to v1",
-                vec![
-                    mail("0", "[PATCH 0/1] t", "", false),
-                    mail("1", "[PATCH 1/1] a", "0", true),
-                    mail("v2", "[PATCH v2 0/1] t", "0", false),
-                    mail("v21", "[PATCH v2 1/1] a", "v2", true),
-                ],
-                vec!["t v1 1 true [1]", "t v2 1 true [1]"],
-            ),
-            ("question", vec![mail("1", "[PATCH] is this right?", "", false)], vec![]),
-        ];
-        for (name, messages, expected) in cases {
-            assert_eq!(summary(messages), expected, "{name}");
+    fn what_is_wrong_is_said() {
+        for (mails, problem) in [
+            (vec![mail("[PATCH 0/3] t", ""), mail("[PATCH 3/3] c", "x.c")], "missing: patch 1/3, 2/3"),
+            (vec![mail("[PATCH 3/2] a", "x.c")], "a patch says it is 3/2"),
+            (vec![mail("[PATCH 1/2] a", "")], "patch 1/2 holds no diff"),
+            (vec![mail("[PATCH 0/0] a", "")], "missing: patch 1/1"),
+            (vec![mail("[PATCH 0/1] a", "x.c")], "the cover letter holds a diff, which is not applied"),
+        ] {
+            let series = assemble(mails);
+            assert!(series[0].problems.iter().any(|p| p == problem), "{:?}", series[0].problems);
+            assert!(!series[0].complete);
         }
+        let odd = assemble(vec![mail("[PATCH 1/4000000000] a", "x.c")]);
+        assert!(odd[0].problems[0].contains("not believable"), "{:?}", odd[0].problems);
+        assert_eq!(odd[0].total, 1);
     }
 
     #[test]
-    fn what_is_missing_or_extra_is_said() {
-        let series =
-            assemble(vec![mail("0", "[PATCH 0/3] t", "", false), mail("3", "[PATCH 3/3] c", "0", true)]);
-        assert_eq!(series[0].problems, ["missing: patch 1/3, 2/3"]);
-        let series = assemble(vec![mail("1", "[PATCH 3/2] a", "", true)]);
-        assert!(series[0].problems.iter().any(|p| p.contains("3/2")), "{:?}", series[0].problems);
+    fn a_patch_that_is_there_twice_counts_once() {
+        let mut again = mail("[PATCH 1/1] a", "y.c");
+        again.message_id = "again".into();
+        let series = assemble(vec![mail("[PATCH 0/1] t", ""), mail("[PATCH 1/1] a", "x.c"), again]);
+        assert_eq!((series.len(), series[0].patches.len()), (1, 1));
+        assert_eq!(series[0].patches[0].files, ["y.c"]);
+        assert_eq!(series[0].problems, ["patch 1/1 is there twice; the later one counts"]);
+        assert!(series[0].complete);
     }
 
     #[test]
-    fn replies_are_listed_and_their_diffs_are_no_patches() {
-        let series = assemble(vec![
-            mail("1", "[PATCH] a", "", true),
-            mail("r", "Re: [PATCH] a", "1", false),
-            mail("d", "Re: [PATCH] a", "1", true),
-        ]);
-        assert_eq!((series[0].patches.len(), &series[0].replies), (1, &vec!["r".to_owned(), "d".to_owned()]));
-    }
-
-    #[test]
-    fn the_base_commit_is_read_above_and_below() {
-        let series = assemble(vec![mail("1", "[PATCH] a", "", false), mail("2", "[PATCH 1/1] b", "", true)]);
+    fn trailers_are_read_once() {
+        let series = assemble(vec![mail("[PATCH 1/2] a", "x.c"), mail("[PATCH 2/2] b", "x.c")]);
         assert_eq!(series[0].base_commit, Some("1".repeat(40)));
+        assert_eq!(series[0].prerequisites, ["prerequisite-patch-id: abc"]);
+        assert!(series[0].complete && series[0].problems.is_empty(), "{:?}", series[0].problems);
     }
 
     #[test]
     fn a_file_outside_of_the_tree_forbids_the_series() {
-        let mut evil = mail("1", "[PATCH] a", "", true);
-        evil.text = evil.text.replace("x.c", "../../etc/passwd");
-        let series = assemble(vec![evil]);
+        let series = assemble(vec![mail("[PATCH] a", "../../etc/passwd")]);
         assert!(!series[0].complete && series[0].refused[0].contains("out of the tree"), "{:?}", series[0]);
+    }
+
+    #[test]
+    fn a_title_is_never_empty() {
+        assert_eq!(assemble(vec![mail("[PATCH]", "x.c")])[0].title, "no subject");
+    }
+
+    #[test]
+    fn bare_diffs_are_one_series_in_order() {
+        let bare = |text: &str| message::read_bare(text.as_bytes()).expect("a diff");
+        let series = bare_series(vec![
+            bare("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"),
+            bare("Say why\n\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n"),
+        ]);
+        let subjects: Vec<&str> = series.patches.iter().map(|p| p.subject.as_str()).collect();
+        assert_eq!((series.total, subjects), (2, vec!["change of x", "Say why"]));
+        assert!(series.complete && series.problems[0].contains("no mail headers"));
     }
 }

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Mail bytes to patch series: message, thread, series. Never panics; whatever
-//! is wrong with the input becomes a problem in the result.
+//! Mail bytes to patch series: split, message, body, thread, series. Never panics;
+//! whatever is wrong with the input becomes a problem in the result.
+//!
+//! The input is a stranger's: sizes, counts and nesting are bounded, and work
+//! grows with the length of the input only.
 
 mod assemble;
 mod body;
+mod diff;
+mod flowed;
 mod message;
+mod mime;
+mod paths;
 mod series;
 mod split;
 mod subject;
+mod thread;
 
-pub use series::{CoverLetter, Patch, Series, SeriesFile};
+pub use series::{CoverLetter, Patch, Series, SeriesFile, short_subject};
 
-/// Longest mail file that is read, bytes: no series on a list comes near it.
+/// Most bytes of mail that are read, all files together: no series on a list comes near it.
 pub const MAX_BYTES: usize = 64 << 20;
-/// Most messages of one file that are looked at.
+/// Longest single message, bytes; lists accept far less.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// Most messages that are looked at.
 const MAX_MESSAGES: usize = 2000;
 
 /// Why a file holds no series at all.
@@ -25,9 +35,15 @@ pub enum NoSeries {
     /// More than the messages of one thread.
     #[error("the file holds more than {MAX_MESSAGES} messages; save only the thread of the series")]
     TooMany,
-    /// No message in it has a mail header.
+    /// Every message is larger than any list accepts.
     #[error(
-        "this is not a mail: no From, Subject or Date header was found; save the series as mbox (for instance with b4 am, or git format-patch --stdout)"
+        "the mail is larger than {} MiB, more than any list accepts; save the mail of the patch alone",
+        MAX_MESSAGE_BYTES >> 20
+    )]
+    MessageTooLarge,
+    /// Neither a mail header nor a diff.
+    #[error(
+        "this is not a mail: no From, Subject or Date header and no diff was found; save the series as mbox (for instance with b4 am, or git format-patch --stdout)"
     )]
     NotAMail,
     /// Mails, but no patch among them.
@@ -35,22 +51,58 @@ pub enum NoSeries {
     NoPatch,
 }
 
-/// Every series in a mail file.
+/// Every series in one mail file: a mailbox, a single mail, a patch from `git format-patch`, or a bare diff.
 ///
 /// # Errors
 /// The file holds none; see [`NoSeries`]. What is wrong with a series that is there stands in its problems.
 pub fn read_series(bytes: &[u8]) -> Result<SeriesFile, NoSeries> {
-    if bytes.len() > MAX_BYTES {
+    read_files(&[bytes])
+}
+
+/// Every series in several mail files, read as one mailbox. Bare diffs, when there
+/// is no mail at all, are one series in the order of the files.
+///
+/// # Errors
+/// The files hold none; see [`NoSeries`].
+pub fn read_files<T: AsRef<[u8]>>(files: &[T]) -> Result<SeriesFile, NoSeries> {
+    if files.iter().map(|f| f.as_ref().len()).sum::<usize>() > MAX_BYTES {
         return Err(NoSeries::TooLarge);
     }
-    let raw = split::split(bytes);
-    if raw.len() > MAX_MESSAGES {
-        return Err(NoSeries::TooMany);
+    let mut messages = Vec::new();
+    let mut bare = Vec::new();
+    let mut too_large = 0;
+    let mut count = 0;
+    for file in files {
+        let raw = split::split(file.as_ref(), MAX_MESSAGES + 1);
+        count += raw.len();
+        if count > MAX_MESSAGES {
+            return Err(NoSeries::TooMany);
+        }
+        for raw in raw {
+            if raw.len() > MAX_MESSAGE_BYTES {
+                too_large += 1;
+                continue;
+            }
+            match message::read(&raw) {
+                Some(message) => messages.push(message),
+                None => bare.extend(message::read_bare(&raw)),
+            }
+        }
     }
-    let messages: Vec<message::Message> = raw.iter().filter_map(|m| message::read(m)).collect();
+    let mut problems = Vec::new();
+    if too_large > 0 {
+        let limit = MAX_MESSAGE_BYTES >> 20;
+        problems.push(format!("{too_large} mails larger than {limit} MiB were not read"));
+    }
     if messages.is_empty() {
-        return Err(NoSeries::NotAMail);
+        if bare.is_empty() {
+            return Err(if too_large > 0 { NoSeries::MessageTooLarge } else { NoSeries::NotAMail });
+        }
+        return Ok(SeriesFile { version: 1, series: vec![assemble::bare_series(bare)], problems });
+    }
+    if !bare.is_empty() {
+        problems.push(format!("{} diffs without a mail header were not read", bare.len()));
     }
     let series = assemble::assemble(messages);
-    if series.is_empty() { Err(NoSeries::NoPatch) } else { Ok(SeriesFile { version: 1, series }) }
+    if series.is_empty() { Err(NoSeries::NoPatch) } else { Ok(SeriesFile { version: 1, series, problems }) }
 }

@@ -4,12 +4,15 @@
 use serde::{Deserialize, Serialize};
 
 /// All series found in one mail file; the JSON of `kernmark series`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesFile {
     /// 1.
     pub version: u32,
-    /// In order of first appearance; the newest version of a series last.
+    /// Lower versions first; those of one version in order of first appearance.
     pub series: Vec<Series>,
+    /// What was left out of the file, each for a person.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// One version of one series.

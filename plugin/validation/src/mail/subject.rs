@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What the prefixes of a subject say: version, counter, RFC, RESEND (formats.md 6.1, 6.2).
 
+/// Largest number a counter is believed with.
+const MAX_COUNT: u32 = 999;
+
 /// The prefixes of a subject, taken apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prefixes {
@@ -12,6 +15,8 @@ pub struct Prefixes {
     pub version: Option<u32>,
     /// `n/m`.
     pub counter: Option<(u32, u32)>,
+    /// A counter that is too large to be one.
+    pub odd_counter: Option<String>,
     /// `RFC`.
     pub rfc: bool,
     /// `RESEND`.
@@ -31,6 +36,9 @@ pub fn prefixes(subject: &str) -> Prefixes {
             read_group(&rest[1..end], &mut found);
             rest = rest[(end + 1).min(rest.len())..].trim_start();
         } else {
+            if found.version.is_none() {
+                found.version = version_in_text(rest);
+            }
             return found;
         }
     }
@@ -55,7 +63,18 @@ fn closing_bracket(text: &str) -> usize {
 fn reply_mark(text: &str) -> Option<&str> {
     let (word, rest) = text.split_once(':')?;
     let known = ["re", "aw", "fwd", "fw", "sv"].iter().any(|mark| word.eq_ignore_ascii_case(mark));
-    known.then_some(rest)
+    // Any other short word before a prefix: reply marks of other languages (formats.md 6.2).
+    let other = word.chars().count() == 2
+        && word.chars().all(char::is_alphabetic)
+        && rest.trim_start().starts_with('[');
+    (known || other).then_some(rest)
+}
+
+/// `(v2)` in a subject without a version among its prefixes.
+fn version_in_text(text: &str) -> Option<u32> {
+    let (_, rest) = text.split_once("(v").or_else(|| text.split_once("(V"))?;
+    let (number, _) = rest.split_once(')')?;
+    number.parse().ok()
 }
 
 fn read_group(group: &str, found: &mut Prefixes) {
@@ -68,15 +87,15 @@ fn read_group(group: &str, found: &mut Prefixes) {
         found.rfc |= upper.contains("RFC");
         found.resend |= upper.contains("RESEND");
         found.patch |= upper.contains("PATCH");
-        if let Some(counter) = counter(word) {
-            found.counter = Some(counter);
-        }
-        if upper == "OF"
-            && index > 0
-            && index + 1 < words.len()
-            && let (Ok(number), Ok(total)) = (words[index - 1].parse(), words[index + 1].parse())
-        {
-            found.counter = Some((number, total));
+        let of = (upper == "OF" && index > 0 && index + 1 < words.len())
+            .then(|| words[index - 1].parse().ok().zip(words[index + 1].parse().ok()))
+            .flatten();
+        match counter(&upper).or(of) {
+            Some((number, total)) if number > MAX_COUNT || total > MAX_COUNT => {
+                found.odd_counter = Some(format!("{number}/{total}"));
+            }
+            Some(counter) => found.counter = Some(counter),
+            None => {}
         }
         if let Some(version) = version(&upper) {
             found.version = Some(version);
@@ -84,11 +103,12 @@ fn read_group(group: &str, found: &mut Prefixes) {
     }
 }
 
-/// `3/8` at the end of a word: also `PATCH3/8`.
-fn counter(word: &str) -> Option<(u32, u32)> {
-    let (before, total) = word.split_once('/')?;
-    let digits = before.len() - before.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    Some((before[before.len() - digits..].parse().ok()?, total.parse().ok()?))
+/// `3/8` at the end of a word: also `PATCH3/8`, but not `X86/64`.
+fn counter(upper: &str) -> Option<(u32, u32)> {
+    let (before, total) = upper.split_once('/')?;
+    let name = before.trim_end_matches(|c: char| c.is_ascii_digit());
+    let known = name.is_empty() || ["PATCH", "RFC", "RESEND"].iter().any(|mark| name.ends_with(mark));
+    known.then_some((before[name.len()..].parse().ok()?, total.parse().ok()?))
 }
 
 /// `V2`, `PATCHV2`, `V2PATCH3/8`; not the v of an ordinary word.
@@ -127,6 +147,17 @@ mod tests {
             ("AW: [PATCH] x", None, None, true),
             ("[PATCH vfs 1/2] x", None, Some((1, 2)), false),
             ("no prefix 1/2", None, None, false),
+            ("[PATCH x86/64] x", None, None, false),
+            ("[PATCH 6.1/6.6 1/2] x", None, Some((1, 2)), false),
+            ("[PATCH 5.10 007/120] x", None, Some((7, 120)), false),
+            ("[PATCH 1/5000] x", None, None, false),
+            ("[PATCH 99999999999/1] x", None, None, false),
+            ("[1/2] x", None, Some((1, 2)), false),
+            ("[PATCH] x (v3)", Some(3), None, false),
+            ("[PATCH v2] x (v3)", Some(2), None, false),
+            ("\u{56de}\u{590d}: [PATCH 1/2] x", None, Some((1, 2)), true),
+            ("mm: [PATCH] looks odd", None, None, true),
+            ("mm: fix it", None, None, false),
         ] {
             let found = prefixes(subject);
             assert_eq!((found.version, found.counter, found.reply), (version, counter, reply), "{subject}");
