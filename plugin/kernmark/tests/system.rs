@@ -3,6 +3,8 @@
 
 #[path = "system/kernel.rs"]
 mod kernel;
+#[path = "system/kernel_trees.rs"]
+mod kernel_trees;
 #[path = "system/machine.rs"]
 mod machine;
 #[path = "system/runner.rs"]

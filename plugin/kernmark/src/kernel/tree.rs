@@ -2,14 +2,13 @@
 //! Source trees: a git revision, a directory or an archive, unpacked once into
 //! the cache. The user's own tree is only read.
 
+mod content;
+
 use super::error::BuildError;
 use crate::cache::{self, Cache};
 use crate::interrupt::Interrupt;
 use crate::sandbox::{Limits, Sandbox, give_to_sandbox};
-use kernmark_validation::plan::hex;
-use sha2::{Digest, Sha256};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -87,8 +86,12 @@ impl TreeSource {
             }
             return Ok(Self::Directory(path.to_owned()));
         }
-        let commit_of =
-            |name: &str| git(path, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]);
+        let commit_of = |name: &str| {
+            git(
+                path,
+                &["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{name}^{{commit}}")],
+            )
+        };
         let commit = match (revision, base_commit) {
             (Some(revision), _) => commit_of(revision).map_err(|_| {
                 BuildError::NoTree(format!("--base {revision}: {} has no such commit", path.display()))
@@ -110,7 +113,7 @@ impl TreeSource {
     /// # Errors
     /// It cannot be read or unpacked.
     pub fn unpack(&self, cache: &Cache, interrupt: &Interrupt) -> Result<Tree, BuildError> {
-        let key = self.key()?;
+        let key = self.key(cache, interrupt)?;
         let place = cache.entry("trees", &key);
         if !place.is_dir() {
             let _lock = cache.lock("trees", &key)?;
@@ -122,6 +125,9 @@ impl TreeSource {
                 self.unpack_into(&made, interrupt)?;
                 if !made.join("Kbuild").is_file() {
                     return Err(BuildError::NoTree(format!("{} holds no kernel source", self.title())));
+                }
+                if let Self::Directory(path) = self {
+                    self.require_unchanged(path, cache, interrupt, &key)?;
                 }
                 cache.publish(&made, "trees", &key)?;
             }
@@ -215,24 +221,32 @@ impl TreeSource {
         }
     }
 
-    /// Equal keys, equal trees. A file is known by place, size and time, not by content: hashing a
-    /// gigabyte before each run would cost more than it protects.
-    fn key(&self) -> Result<String, BuildError> {
-        let mut hash = Sha256::new();
-        match self {
-            Self::Git { commit, .. } => hash.update(format!("git {commit}")),
-            Self::Archive(path) => {
-                let canonical = fs::canonicalize(path).map_err(|e| cache::at(path, e))?;
-                hash.update("archive ");
-                stamp(&canonical, &mut hash)?;
-            }
+    /// The hash of the content: equal keys, equal trees, wherever they are.
+    fn key(&self, cache: &Cache, interrupt: &Interrupt) -> Result<String, BuildError> {
+        Ok(match self {
+            Self::Git { commit, .. } => format!("commit-{commit}"),
+            Self::Archive(path) => format!("archive-{}", content::file(cache, path)?),
             Self::Directory(path) => {
-                let canonical = fs::canonicalize(path).map_err(|e| cache::at(path, e))?;
-                hash.update("directory ");
-                stamp_below(&canonical, &mut hash)?;
+                format!("directory-{}", content::directory(cache, path, interrupt.flag())?)
             }
+        })
+    }
+
+    /// The key is a promise about what was copied.
+    fn require_unchanged(
+        &self,
+        path: &Path,
+        cache: &Cache,
+        interrupt: &Interrupt,
+        key: &str,
+    ) -> Result<(), BuildError> {
+        if self.key(cache, interrupt)? == key {
+            return Ok(());
         }
-        Ok(hex(&hash.finalize()[..12]))
+        let path = path.display();
+        Err(BuildError::NoTree(format!(
+            "--tree {path} changed while it was read; start again when it is quiet"
+        )))
     }
 }
 
@@ -273,31 +287,6 @@ fn debian_version() -> Option<String> {
     (out.status.success() && !version.is_empty()).then_some(version)
 }
 
-fn stamp(path: &Path, hash: &mut Sha256) -> Result<(), BuildError> {
-    let m = fs::symlink_metadata(path).map_err(|e| cache::at(path, e))?;
-    hash.update(path.as_os_str().as_encoded_bytes());
-    hash.update(format!(" {} {} {} {}\n", m.len(), m.mtime(), m.mtime_nsec(), m.mode()));
-    Ok(())
-}
-
-fn stamp_below(directory: &Path, hash: &mut Sha256) -> Result<(), BuildError> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(directory)
-        .map_err(|e| cache::at(directory, e))?
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.file_name().is_none_or(|n| n != ".git"))
-        .collect();
-    paths.sort();
-    for path in paths {
-        if fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir()) {
-            stamp_below(&path, hash)?;
-        } else {
-            stamp(&path, hash)?;
-        }
-    }
-    Ok(())
-}
-
 impl From<crate::cache::CacheError> for crate::exit::Failure {
     fn from(error: crate::cache::CacheError) -> Self {
         Self::host(error.to_string())
@@ -321,14 +310,20 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_key_follows_its_content() {
+    fn a_key_follows_the_content_and_nothing_else() {
         let place = tempfile::tempdir().expect("temporary directory");
-        fs::write(place.path().join("Kbuild"), "a").expect("writable");
-        let source = TreeSource::find(Some(place.path()), None, None).expect("a tree");
-        let before = source.key().expect("readable");
-        assert_eq!(source.key().expect("readable"), before);
-        fs::write(place.path().join("Kbuild"), "longer").expect("writable");
-        assert_ne!(source.key().expect("readable"), before);
+        let cache = Cache::open(Some(&place.path().join("cache")), |_| None).expect("writable");
+        let key = |name: &str, text: &str| {
+            let tree = place.path().join(name);
+            fs::create_dir_all(&tree).expect("writable");
+            fs::write(tree.join("Kbuild"), text).expect("writable");
+            let source = TreeSource::find(Some(&tree), None, None).expect("a tree");
+            source.key(&cache, &Interrupt::default()).expect("readable")
+        };
+        let one = key("one", "a");
+        assert_eq!(key("other", "a"), one);
+        assert_ne!(key("one", "b"), one);
+        assert_eq!(key("one", "a"), one);
     }
 
     #[test]
