@@ -62,7 +62,7 @@ const MAX_DECLARATION: usize = 1000;
 const MAX_BEHIND_BODY: usize = 100;
 /// Functions of a file that may be begun in one branch of an `#if` and closed
 /// behind it; the kernel has a handful.
-const MAX_LEFT_OPEN: usize = 64;
+const MAX_LEFT_OPEN: usize = 16;
 /// Branches of one `#if` whose conditions are kept.
 const MAX_BRANCHES: usize = 16;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests of the pure stages through their public interface.
 
+mod changed;
 mod compare;
 mod orders;
 mod path;
