@@ -28,7 +28,7 @@ pub enum Refusal {
     #[error("{0} cannot be set by hand, and no option that selects it can be switched on")]
     Hidden(String),
     /// The search was given up.
-    #[error("the dependencies of {0} are too many to follow: name the options with --config")]
+    #[error("the dependencies of {0} are too many to follow, or go in a circle: build it on another machine")]
     TooDeep(String),
 }
 
@@ -312,7 +312,7 @@ config TWICE
             (
                 "LOOP_A",
                 "",
-                "the dependencies of LOOP_A are too many to follow: name the options with --config",
+                "the dependencies of LOOP_A are too many to follow, or go in a circle: build it on another machine",
             ),
         ] {
             assert_eq!(needed(option, config), expected, "{option} with {config:?}");

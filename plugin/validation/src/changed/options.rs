@@ -72,7 +72,10 @@ impl fmt::Display for CannotBuild {
             }
             Self::Option { option, reason } => write!(f, "CONFIG_{option} cannot be switched on: {reason}"),
             Self::MustBeOff(option) => {
-                write!(f, "it is only built without CONFIG_{option}: give a configuration without it")
+                write!(
+                    f,
+                    "it is only built without CONFIG_{option}, which these kernels need: test it on another machine"
+                )
             }
         }
     }
@@ -459,7 +462,7 @@ mod tests {
             ("fs/orphan.c", "unlisted"),
             (
                 "fs/no-block.c",
-                "[] cannot: it is only built without CONFIG_BLOCK: give a configuration without it",
+                "[] cannot: it is only built without CONFIG_BLOCK, which these kernels need: test it on another machine",
             ),
             (
                 "arch/x86/kernel/doublefault_32.c",
