@@ -92,7 +92,8 @@ fn text(file: &SeriesFile) -> String {
     let mut lines = Vec::new();
     for series in &file.series {
         let state = if series.complete { "complete" } else { "not complete" };
-        lines.push(format!("{} (v{}, {} patches, {state})", series.title, series.version, series.total));
+        let patches = if series.total == 1 { "patch" } else { "patches" };
+        lines.push(format!("{} (v{}, {} {patches}, {state})", series.title, series.version, series.total));
         for patch in &series.patches {
             let files = patch.files.join(" ");
             lines.push(format!("  {}/{} {}: {files}", patch.index, series.total, patch.short_subject()));
