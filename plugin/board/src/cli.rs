@@ -2,17 +2,16 @@
 //! The command line; PID 1 gets the same one from the kernel.
 
 use crate::emit::{Emitter, Format};
-use crate::machine::{Knobs, environment};
-use crate::measure::{Amount, Clock, ClockName, Cpu, measure, pin};
-use crate::observe::observe;
+use crate::machine::CpuList;
+use crate::measure::{Amount, ClockName};
+use crate::passes;
 use crate::signals;
 use crate::stop::{Exit, Stop};
-use crate::workloads::{self, WORKLOADS, Workload};
+use crate::workloads::WORKLOADS;
 use clap::{Args, Parser, Subcommand};
-use kernmark_wire as wire;
-use kernmark_wire::Record;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 /// Measures kernel paths on this machine.
 #[derive(Debug, Parser)]
@@ -39,73 +38,88 @@ enum Command {
     Environment(OutputArguments),
 }
 
+/// What `run` is asked for.
 #[derive(Debug, Args)]
-struct RunArguments {
+pub struct RunArguments {
     /// Workload ids; all of them by default.
-    workloads: Vec<String>,
+    pub workloads: Vec<String>,
     /// Arms; the default arm of each workload by default.
     #[arg(long = "arm")]
-    arms: Vec<String>,
+    pub arms: Vec<String>,
     /// Samples for each arm.
     #[arg(long)]
-    samples: Option<u64>,
+    pub samples: Option<u64>,
     /// Operations in each sample.
     #[arg(long)]
-    operations: Option<u64>,
+    pub operations: Option<u64>,
     /// Untimed operations before each sample.
     #[arg(long)]
-    warmups: Option<u64>,
-    /// CPUs to choose from; the first allowed one is used.
-    #[arg(long, value_delimiter = ',')]
-    cpus: Vec<usize>,
+    pub warmups: Option<u64>,
     /// The clock.
     #[arg(long, value_enum, default_value = "monotonic-raw")]
-    clock: ClockName,
+    pub clock: ClockName,
     /// Report each operation too.
     #[arg(long)]
-    single_operations: bool,
+    pub single_operations: bool,
     /// Report time off the CPU for each operation.
     #[arg(long)]
-    waiting: bool,
-    /// Leave governor, energy preference and turbo as they are.
+    pub waiting: bool,
+    /// Leave governor, energy preference, turbo and preemption as they are.
     #[arg(long)]
-    keep_settings: bool,
+    pub keep_settings: bool,
+    /// Preemption that must be in force; by default that of the workload, where the kernel has a choice.
+    #[arg(long, conflicts_with = "keep_settings", value_name = "WORD")]
+    pub preempt: Option<String>,
     #[command(flatten)]
-    output: OutputArguments,
+    pub place: PlaceArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
+/// What `observe` is asked for.
 #[derive(Debug, Args)]
-struct ObserveArguments {
+pub struct ObserveArguments {
     /// Workload ids.
     #[arg(required = true)]
-    workloads: Vec<String>,
+    pub workloads: Vec<String>,
     /// Arms; the default arm of each workload by default.
     #[arg(long = "arm")]
-    arms: Vec<String>,
+    pub arms: Vec<String>,
     /// Count only these functions.
     #[arg(long, value_delimiter = ',')]
-    functions: Vec<String>,
-    /// CPUs to choose from.
-    #[arg(long, value_delimiter = ',')]
-    cpus: Vec<usize>,
+    pub functions: Vec<String>,
     #[command(flatten)]
-    output: OutputArguments,
+    pub place: PlaceArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
 }
 
+/// On which processors.
 #[derive(Debug, Args)]
-struct OutputArguments {
+pub struct PlaceArguments {
+    /// CPUs to choose from, e.g. 0-3,8; by default one for each physical performance core.
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+    /// Refuse a machine with another number of CPUs online.
+    #[arg(long, value_name = "N")]
+    pub expect_cpus: Option<usize>,
+}
+
+/// How and where results are written.
+#[derive(Debug, Args)]
+pub struct OutputArguments {
     /// How results are written.
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    pub format: Format,
     /// Where; standard output by default.
     #[arg(long)]
-    output: Option<PathBuf>,
+    pub output: Option<PathBuf>,
     /// Name of the point, repeated in the results.
     #[arg(long, default_value = "")]
-    point: String,
+    pub point: String,
     /// Protocol hash, repeated in the results.
     #[arg(long, default_value = "")]
-    protocol: String,
+    pub protocol: String,
 }
 
 /// Runs the command line of this process.
@@ -120,30 +134,33 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
         Err(error) => {
             // Nothing is left to do when even the message cannot be written.
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            if !error.use_stderr() {
+                return Exit::Done;
+            }
+            // Whoever reads the results alone must see why there are none.
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            return results.map_or(Exit::Usage, |writer| {
+                finish(&mut Emitter::new(Format::Jsonl, writer, true), |_| Err(Stop::Usage(first.into())))
+            });
         }
     };
     signals::install();
-    let outcome = match arguments.command {
-        Command::List { format } => list(&format),
-        Command::Run(arguments) => {
-            with_emitter(&arguments.output, results, |out| run_workloads(&arguments, out))
+    match arguments.command {
+        Command::List { format } => {
+            list(&format);
+            Exit::Done
         }
-        Command::Observe(arguments) => {
-            with_emitter(&arguments.output, results, |out| observe_workloads(&arguments, out))
-        }
+        Command::Run(asked) => with_emitter(&asked.output, results, |out| passes::run(&asked, out)),
+        Command::Observe(asked) => with_emitter(&asked.output, results, |out| passes::observe(&asked, out)),
         Command::Environment(output) => with_emitter(&output, results, |out| {
-            record_environment("before", out)?;
+            passes::record_environment("before", out)?;
             Ok(Exit::Done)
         }),
-    };
-    outcome.unwrap_or_else(|stop| {
-        eprintln!("kernmark-board: {stop}");
-        Exit::from(&stop)
-    })
+    }
 }
 
-fn list(format: &str) -> Result<Exit, Stop> {
+fn list(format: &str) {
     if format == "json" {
         let list: Vec<serde_json::Value> = WORKLOADS
             .iter()
@@ -154,11 +171,12 @@ fn list(format: &str) -> Result<Exit, Stop> {
                     "metrics": w.metrics.iter().map(|m| serde_json::json!({
                         "id": m.id, "unit": m.unit, "better": m.better, "primary": m.primary})).collect::<Vec<_>>(),
                     "parameters": {"samples": w.amount.samples, "operations": w.amount.operations, "warmups": w.amount.warmups},
+                    "preemption": w.preemption,
                 })
             })
             .collect();
         println!("{}", serde_json::Value::from(list));
-        return Ok(Exit::Done);
+        return;
     }
     for w in WORKLOADS {
         println!("{}: {}", w.id, w.summary);
@@ -175,166 +193,61 @@ fn list(format: &str) -> Result<Exit, Stop> {
             println!("  needs {need}");
         }
     }
-    Ok(Exit::Done)
 }
 
 fn with_emitter(
     arguments: &OutputArguments,
     results: Option<Box<dyn Write>>,
     work: impl FnOnce(&mut Emitter) -> Result<Exit, Stop>,
-) -> Result<Exit, Stop> {
+) -> Exit {
     let writer: Box<dyn Write> = match (results, &arguments.output) {
         (Some(writer), _) => writer,
-        (None, Some(path)) => Box::new(std::fs::File::create(path)?),
+        (None, Some(path)) => match std::fs::File::create(path) {
+            Ok(file) => Box::new(file),
+            Err(error) => {
+                eprintln!("kernmark-board: cannot write {}: {error}", path.display());
+                return Exit::Usage;
+            }
+        },
         (None, None) => Box::new(std::io::stdout()),
     };
-    let mut out = Emitter::new(arguments.format, writer, true);
-    match work(&mut out) {
-        Ok(exit) => {
-            out.end("ok")?;
-            Ok(exit)
-        }
+    finish(&mut Emitter::new(arguments.format, writer, true), work)
+}
+
+/// Does `work` and writes the last record, whatever becomes of it.
+fn finish(out: &mut Emitter, work: impl FnOnce(&mut Emitter) -> Result<Exit, Stop>) -> Exit {
+    // Guards have put everything back by the time a panic arrives here; the emitter only
+    // counts and writes, so it is as good as before.
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(out))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        Err(Stop::Bug(text.to_owned()))
+    });
+    let (status, exit) = match &outcome {
+        Ok(exit) => ("ok".to_owned(), *exit),
         Err(stop) => {
-            out.end(&format!("failed: {stop}"))?;
-            Err(stop)
+            eprintln!("kernmark-board: {stop}");
+            (format!("failed: {stop}"), Exit::from(stop))
         }
-    }
-}
-
-fn run_workloads(arguments: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
-    let workloads = chosen(&arguments.workloads)?;
-    let clock = Clock::new(arguments.clock, arguments.waiting);
-    start("run", clock.name(), &arguments.output, out)?;
-    let cpu = pin(&arguments.cpus)?;
-    let knobs = if arguments.keep_settings { Knobs::keep() } else { Knobs::apply(Path::new("/sys")) };
-    let mut note = |key: &str, value: String| {
-        out.emit(Record::Environment(wire::Environment { when: "before".into(), key: key.into(), value }))
     };
-    for (name, outcome) in knobs.outcomes() {
-        note(&format!("setting.{name}"), outcome.clone())?;
-    }
-    let (minimum, median) = clock.calibrate();
-    note("clock.read_minimum", minimum.to_string())?;
-    note("clock.read_median", median.to_string())?;
-    note("harness.cpu", cpu.0.to_string())?;
-    note("harness.memory_locked", lock_memory())?;
-    record_environment("before", out)?;
-    let mut exit = Exit::Done;
-    for workload in workloads {
-        let amount = Amount {
-            samples: arguments.samples.unwrap_or(workload.amount.samples),
-            operations: arguments.operations.unwrap_or(workload.amount.operations).max(1),
-            warmups: arguments.warmups.unwrap_or(workload.amount.warmups),
-        };
-        for arm in arms_of(workload, &arguments.arms) {
-            let done = run_arm(workload, arm, cpu, clock, amount, arguments.single_operations, out);
-            if skipped(workload, arm, done, out)? && !arguments.workloads.is_empty() {
-                exit = Exit::Missing;
-            }
+    match out.end(&status) {
+        Ok(()) => exit,
+        Err(error) => {
+            let stop = Stop::from(error);
+            eprintln!("kernmark-board: {stop}");
+            if outcome.is_ok() { Exit::from(&stop) } else { exit }
         }
-    }
-    record_environment("after", out)?;
-    Ok(exit)
-}
-
-fn run_arm(
-    workload: &Workload,
-    arm: &str,
-    cpu: Cpu,
-    clock: Clock,
-    amount: Amount,
-    single: bool,
-    out: &mut Emitter,
-) -> Result<(), Stop> {
-    let mut session = (workload.prepare)(arm, cpu)?;
-    for (name, value) in session.facts()? {
-        out.emit(Record::Fact(wire::Fact {
-            workload: workload.id.into(),
-            arm: arm.into(),
-            name: name.into(),
-            value,
-        }))?;
-    }
-    measure(workload, arm, session.as_mut(), clock, amount, single, out)?;
-    for check in session.finish()? {
-        out.emit(Record::Check(check))?;
-    }
-    Ok(())
-}
-
-fn observe_workloads(arguments: &ObserveArguments, out: &mut Emitter) -> Result<Exit, Stop> {
-    let workloads = chosen(&arguments.workloads)?;
-    start("observe", "none", &arguments.output, out)?;
-    let cpu = pin(&arguments.cpus)?;
-    let mut exit = Exit::Done;
-    for workload in workloads {
-        for arm in arms_of(workload, &arguments.arms) {
-            let done = observe(workload, arm, cpu, &arguments.functions, out);
-            if skipped(workload, arm, done, out)? {
-                exit = Exit::Missing;
-            }
-        }
-    }
-    Ok(exit)
-}
-
-/// Turns something missing into a `skip` record; whether it was.
-fn skipped(workload: &Workload, arm: &str, done: Result<(), Stop>, out: &mut Emitter) -> Result<bool, Stop> {
-    match done {
-        Ok(()) => Ok(false),
-        Err(Stop::Missing(reason)) => {
-            out.emit(Record::Skip(wire::Skip { workload: workload.id.into(), arm: arm.into(), reason }))?;
-            Ok(true)
-        }
-        Err(other) => Err(other),
-    }
-}
-
-fn chosen(ids: &[String]) -> Result<Vec<&'static Workload>, Stop> {
-    if ids.is_empty() { Ok(WORKLOADS.to_vec()) } else { ids.iter().map(|id| workloads::find(id)).collect() }
-}
-
-/// The arms asked for that this workload has; its default arm when none of them is its own.
-fn arms_of<'a>(workload: &'a Workload, asked: &[String]) -> Vec<&'a str> {
-    let own: Vec<&str> =
-        workload.arms.iter().map(|a| a.id).filter(|id| asked.iter().any(|a| a == id)).collect();
-    if own.is_empty() { vec![workload.arms[0].id] } else { own }
-}
-
-fn start(pass: &str, clock: &str, output: &OutputArguments, out: &mut Emitter) -> Result<(), Stop> {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    out.emit(Record::Start(wire::Start {
-        format: wire::FORMAT,
-        pass: pass.into(),
-        protocol: output.protocol.clone(),
-        point: output.point.clone(),
-        boot_id: boot_id.trim().into(),
-        clock: clock.into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        default_arms: WORKLOADS.iter().map(|w| (w.id.into(), w.arms[0].id.into())).collect(),
-    }))?;
-    Ok(())
-}
-
-fn record_environment(when: &str, out: &mut Emitter) -> Result<(), Stop> {
-    for (key, value) in environment(Path::new("/")) {
-        out.emit(Record::Environment(wire::Environment { when: when.into(), key, value }))?;
-    }
-    Ok(())
-}
-
-/// Keeps page faults out of timed windows, where that is allowed.
-fn lock_memory() -> String {
-    use nix::sys::mman::{MlockAllFlags, mlockall};
-    match mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
-        Ok(()) => "yes".into(),
-        Err(error) => format!("no: {error}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernmark_wire::{End, Record};
+
+    fn run_with(arguments: &[&str]) -> Exit {
+        run(arguments.iter().map(|a| (*a).to_owned()), Some(Box::new(std::io::sink())))
+    }
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -343,19 +256,47 @@ mod tests {
     }
 
     #[test]
-    fn asked_arms_are_matched_to_their_workload() {
-        let asked = ["bare".to_owned(), "scx-off".to_owned()];
-        assert_eq!(arms_of(&workloads::KERNFS_RMDIR, &asked), ["scx-off", "bare"]);
-        assert_eq!(arms_of(&workloads::CONTROL_GETPPID, &asked), ["plain"]);
-        assert_eq!(arms_of(&workloads::KERNFS_RMDIR, &[]), ["scx-off"]);
+    fn unknown_workloads_arms_and_options_are_usage_errors() {
+        for arguments in [
+            &["kernmark-board", "frobnicate"][..],
+            &["kernmark-board", "run", "--cpus", "3-1"],
+            &["kernmark-board", "run", "no.such"],
+            &["kernmark-board", "run", "control.getppid", "--arm", "scx-of"],
+            &["kernmark-board", "observe"],
+        ] {
+            assert_eq!(run_with(arguments), Exit::Usage, "{arguments:?}");
+        }
+    }
+
+    /// The last record of `work`.
+    fn end_of(work: impl FnOnce(&mut Emitter) -> Result<Exit, Stop>) -> (Exit, Option<Record>) {
+        let shared = crate::emit::test_records::Shared::default();
+        let exit = finish(&mut Emitter::new(Format::Jsonl, Box::new(shared.clone()), false), work);
+        let last = shared.text().lines().last().map(|line| kernmark_wire::unframe(line).expect("valid").1);
+        (exit, last)
     }
 
     #[test]
-    fn unknown_workloads_and_options_are_usage_errors() {
-        let run = |arguments: &[&str]| {
-            super::run(arguments.iter().map(|a| (*a).to_owned()), Some(Box::new(std::io::sink())))
-        };
-        assert_eq!(run(&["kernmark-board", "frobnicate"]), Exit::Usage);
-        assert_eq!(run(&["kernmark-board", "run", "no.such"]), Exit::Missing);
+    fn even_a_panic_leaves_a_last_record() {
+        let failed = |status: &str| Some(Record::End(End { records: 0, status: status.into() }));
+        let (exit, last) = end_of(|_| panic!("index {} is out of range", 7));
+        assert_eq!(exit, Exit::Bug);
+        assert_eq!(
+            last,
+            failed("failed: a mistake in kernmark-board, please report it: index 7 is out of range")
+        );
+        assert_eq!(
+            end_of(|_| Err(Stop::Failed("rmdir: EBUSY".into()))),
+            (Exit::Machine, failed("failed: rmdir: EBUSY"))
+        );
+        assert_eq!(end_of(|_| Ok(Exit::Missing)), (Exit::Missing, failed("ok")));
+    }
+
+    #[test]
+    fn a_usage_error_reaches_the_results() {
+        let shared = crate::emit::test_records::Shared::default();
+        let arguments = ["kernmark-board", "run", "--frobnicate"].map(str::to_owned);
+        assert_eq!(run(arguments.into_iter(), Some(Box::new(shared.clone()))), Exit::Usage);
+        assert!(shared.text().contains("failed: unexpected argument '--frobnicate'"), "{}", shared.text());
     }
 }

@@ -11,6 +11,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
 use std::fs::{self, File, OpenOptions};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Results go here, where no kernel message cuts into them.
 const RESULTS_PORT: &str = "/dev/ttyS1";
@@ -37,6 +38,12 @@ const LIMITS: &[(&str, &str)] = &[
     ("/proc/sys/kernel/printk", "4 4 1 4"),
 ];
 
+/// The kernel replaces this clock source by a better one some time after the boot.
+const EARLY_CLOCK: &str = "tsc-early";
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// It does so within this time; with an instruction clock, idle time costs nothing.
+const CLOCK_LIMIT: Duration = Duration::from_secs(5);
+
 /// Runs as PID 1. Returns only where the machine cannot be ended.
 pub fn run() -> ExitCode {
     for (kind, place) in MOUNTS {
@@ -48,6 +55,7 @@ pub fn run() -> ExitCode {
         let _ = fs::write(file, value);
     }
     seed_randomness();
+    wait_for_clock();
     let results = results_port();
     let exit = match &results {
         Ok(port) => {
@@ -55,7 +63,7 @@ pub fn run() -> ExitCode {
             let arguments = std::iter::once("kernmark-board".to_owned()).chain(own_arguments(&command_line));
             match port.try_clone() {
                 Ok(writer) => std::panic::catch_unwind(|| cli::run(arguments, Some(Box::new(writer))))
-                    .unwrap_or(Exit::Machine),
+                    .unwrap_or(Exit::Bug),
                 Err(error) => failed(&format!("{RESULTS_PORT}: {error}")),
             }
         }
@@ -90,6 +98,16 @@ fn seed_randomness() {
         // SAFETY: the request reads one `Entropy`, which lives for the whole call. Should it
         // fail, numbers are only less alike between seeds.
         unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&device), RNDADDENTROPY, &raw const entropy) };
+    }
+}
+
+/// Waits until the boot is over as far as the clock is concerned: the change of its source would
+/// fall into the measurement. A kernel that stays with the early one fails the clock gate.
+fn wait_for_clock() {
+    let start = Instant::now();
+    let early = || fs::read_to_string(CLOCK_SOURCE).is_ok_and(|source| source.trim() == EARLY_CLOCK);
+    while early() && start.elapsed() < CLOCK_LIMIT {
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -8,6 +8,7 @@ mod init;
 mod machine;
 mod measure;
 mod observe;
+mod passes;
 mod signals;
 mod stop;
 mod workloads;

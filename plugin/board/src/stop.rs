@@ -6,6 +6,9 @@ use std::process::ExitCode;
 /// Why a workload, or the whole run, does not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
+    /// The command line asks for something that does not exist.
+    #[error("{0}")]
+    Usage(String),
     /// Something the workload needs is not here. Reported as `skip`.
     #[error("{0}")]
     Missing(String),
@@ -18,6 +21,9 @@ pub enum Stop {
     /// Results cannot be written.
     #[error("cannot write results: {0}")]
     Output(#[from] std::io::Error),
+    /// This program is wrong.
+    #[error("a mistake in kernmark-board, please report it: {0}")]
+    Bug(String),
 }
 
 impl Stop {
@@ -38,6 +44,8 @@ pub enum Exit {
     Missing = 3,
     /// An operation failed or the machine would not do as asked.
     Machine = 4,
+    /// This program is wrong.
+    Bug = 70,
 }
 
 impl From<Exit> for ExitCode {
@@ -49,8 +57,10 @@ impl From<Exit> for ExitCode {
 impl From<&Stop> for Exit {
     fn from(stop: &Stop) -> Self {
         match stop {
+            Stop::Usage(_) => Self::Usage,
             Stop::Missing(_) | Stop::Interrupted => Self::Missing,
             Stop::Failed(_) | Stop::Output(_) => Self::Machine,
+            Stop::Bug(_) => Self::Bug,
         }
     }
 }

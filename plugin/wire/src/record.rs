@@ -175,7 +175,8 @@ pub struct Calls {
     pub arm: String,
     /// The traced operation, e.g. `rmdir`.
     pub operation: String,
-    /// How many operations were traced; counts are totals over them.
+    /// How many operations were counted; counts are totals over them. Operations into which
+    /// an interrupt fell are left out while there are enough others.
     pub operations: u64,
     /// (function, caller, calls); one chunk of a longer list.
     pub calls: Vec<(String, String, u64)>,
@@ -207,7 +208,8 @@ pub struct NotAvailable {
     pub workload: String,
     /// Arm id.
     pub arm: String,
-    /// `profile`, `calls` or `returns of FUNCTION`.
+    /// `profile`; `calls`, `calls of all functions` (then only some were counted),
+    /// `calls of FUNCTION`; `returns of FUNCTION`.
     pub what: String,
     /// Why, for a person.
     pub reason: String,

@@ -5,8 +5,9 @@ use super::{median, summaries};
 use kernmark_wire::Record;
 use std::fmt::Write;
 
-/// One `<LAVA_SIGNAL_TESTCASE ...>` line for each case.
-pub fn render(records: &[Record]) -> String {
+/// One `<LAVA_SIGNAL_TESTCASE ...>` line for each case; the last one says whether the run ended
+/// as it should.
+pub fn render(records: &[Record], status: &str) -> String {
     let mut text = String::new();
     for summary in summaries(records) {
         let case = case_name(&[&summary.workload, &summary.metric]);
@@ -29,6 +30,9 @@ pub fn render(records: &[Record]) -> String {
         writeln!(text, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID={case} RESULT={result}>")
             .expect("writing to a string");
     }
+    let result = if status == "ok" { "pass" } else { "fail" };
+    writeln!(text, "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernmark-board RESULT={result}>")
+        .expect("writing to a string");
     text
 }
 
@@ -48,13 +52,14 @@ fn case_name(parts: &[&str]) -> String {
 mod tests {
     #[test]
     fn metrics_and_skips_are_cases() {
-        let text = super::render(&crate::emit::test_records::some());
+        let text = super::render(&crate::emit::test_records::some(), "ok");
         assert_eq!(
             text.lines().collect::<Vec<_>>(),
             [
                 "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernfs.rmdir.remove RESULT=pass UNITS=ns MEASUREMENT=100.250>",
                 "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernfs.rmdir.bare_remove RESULT=pass UNITS=ns MEASUREMENT=75.000>",
                 "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernfs.rmdir.scx-cb RESULT=skip>",
+                "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernmark-board RESULT=pass>",
             ]
         );
     }

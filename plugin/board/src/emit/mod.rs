@@ -75,8 +75,8 @@ impl Emitter {
         match self.format {
             Format::Jsonl => writeln!(self.out, "{}", frame(self.sequence, &end))?,
             Format::Text => self.out.write_all(table::render(&self.records, status).as_bytes())?,
-            Format::Tsv => self.out.write_all(tsv::render(&self.records).as_bytes())?,
-            Format::Lava => self.out.write_all(lava::render(&self.records).as_bytes())?,
+            Format::Tsv => self.out.write_all(tsv::render(&self.records, status).as_bytes())?,
+            Format::Lava => self.out.write_all(lava::render(&self.records, status).as_bytes())?,
         }
         self.out.flush()
     }
@@ -148,6 +148,30 @@ pub fn summaries(records: &[Record]) -> Vec<Summary> {
 pub mod test_records {
     //! Records that the tests of all formats share.
     use kernmark_wire::{Record, Sample, Skip};
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    /// A writer whose text can still be read after it was given away.
+    #[derive(Clone, Default)]
+    pub struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Shared {
+        /// What was written.
+        pub fn text(&self) -> String {
+            String::from_utf8(self.0.lock().expect("not poisoned").clone()).expect("utf-8")
+        }
+    }
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 
     /// Two samples in the default arm, one in another, one skipped arm.
     pub fn some() -> Vec<Record> {
@@ -179,29 +203,15 @@ pub mod test_records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
-
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("not poisoned").extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn json_lines_count_up_and_end() {
-        let shared = Shared::default();
+        let shared = test_records::Shared::default();
         let mut out = Emitter::new(Format::Jsonl, Box::new(shared.clone()), false);
         for record in test_records::some() {
             out.emit(record).expect("memory");
         }
         out.end("ok").expect("memory");
-        let text = String::from_utf8(shared.0.lock().expect("not poisoned").clone()).expect("utf-8");
+        let text = shared.text();
         let lines: Vec<_> = text.lines().map(|l| kernmark_wire::unframe(l).expect("valid line")).collect();
         assert_eq!(lines.iter().map(|l| l.0).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         assert_eq!(lines[4].1, Record::End(End { records: 4, status: "ok".into() }));

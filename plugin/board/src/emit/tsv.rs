@@ -6,8 +6,8 @@ use super::metric_with_arm;
 use kernmark_wire::Record;
 use std::fmt::Write;
 
-/// The table with its header line; skipped workloads are comments.
-pub fn render(records: &[Record]) -> String {
+/// The table with its header line; skipped workloads and a failure are comments.
+pub fn render(records: &[Record], status: &str) -> String {
     let mut text =
         String::from("experiment\tpoint\tbuild\tboot\tworkload\tmetric\tunit\tbetter\tsample\tvalue\n");
     let mut point = "-";
@@ -28,6 +28,9 @@ pub fn render(records: &[Record]) -> String {
             _ => {}
         }
     }
+    if status != "ok" {
+        writeln!(text, "# {status}").expect("writing to a string");
+    }
     text
 }
 
@@ -35,7 +38,7 @@ pub fn render(records: &[Record]) -> String {
 mod tests {
     #[test]
     fn every_sample_is_a_row() {
-        let text = super::render(&crate::emit::test_records::some());
+        let text = super::render(&crate::emit::test_records::some(), "failed: gone");
         let rows: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(
             rows,
@@ -44,6 +47,7 @@ mod tests {
                 "-\t-\t-\t1\tkernfs.rmdir\tremove\tns\tlower\t2\t100.5",
                 "-\t-\t-\t1\tkernfs.rmdir\tbare_remove\tns\tlower\t1\t75",
                 "# skip kernfs.rmdir scx-cb: no sched_ext",
+                "# failed: gone",
             ]
         );
     }

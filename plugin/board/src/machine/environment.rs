@@ -3,6 +3,7 @@
 //! numbers to be compared. A field that cannot be read is left out.
 
 use super::{cpus, line};
+use crate::workloads::{flat_key, superblocks};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
@@ -11,6 +12,7 @@ use std::path::Path;
 const LINES: &[(&str, &str)] = &[
     ("kernel.release", "proc/sys/kernel/osrelease"),
     ("kernel.version", "proc/sys/kernel/version"),
+    ("kernel.banner", "proc/version"),
     ("kernel.cmdline", "proc/cmdline"),
     ("kernel.boot_id", "proc/sys/kernel/random/boot_id"),
     ("kernel.taint", "proc/sys/kernel/tainted"),
@@ -21,6 +23,7 @@ const LINES: &[(&str, &str)] = &[
     ("kernel.preempt", "sys/kernel/debug/sched/preempt"),
     ("kernel.nmi_watchdog", "proc/sys/kernel/nmi_watchdog"),
     ("kernel.perf_event_paranoid", "proc/sys/kernel/perf_event_paranoid"),
+    ("kernel.bpf_stats", "proc/sys/kernel/bpf_stats_enabled"),
     ("kernel.kptr_restrict", "proc/sys/kernel/kptr_restrict"),
     ("kernel.randomize_va_space", "proc/sys/kernel/randomize_va_space"),
     ("cpu.smt", "sys/devices/system/cpu/smt/control"),
@@ -61,6 +64,7 @@ pub fn environment(root: &Path) -> Vec<(String, String)> {
         .iter()
         .filter_map(|(field, path)| Some(((*field).to_owned(), line(&root.join(path))?)))
         .collect();
+    let release = line(&root.join("proc/sys/kernel/osrelease"));
     let mut add = |field: &str, value: Option<String>| {
         if let Some(value) = value {
             fields.push((field.to_owned(), value));
@@ -93,9 +97,31 @@ pub fn environment(root: &Path) -> Vec<(String, String)> {
         add(field, colon_value(&status, key));
     }
     add("kernel.btf_sha256", digest(&root.join("sys/kernel/btf/vmlinux")));
-    add("harness.sha256", digest(Path::new("/proc/self/exe")));
+    add("kernel.config_gz_sha256", digest(&root.join("proc/config.gz")));
+    if let Some(config) = release.and_then(|r| fs::read_to_string(root.join(format!("boot/config-{r}"))).ok())
+    {
+        add("kernel.config_sha256", Some(hexadecimal(config.as_bytes())));
+        add("kernel.config_canonical_sha256", Some(hexadecimal(canonical_config(&config).as_bytes())));
+    }
+    if let Ok(modules) = fs::read_to_string(root.join("proc/modules")) {
+        add("kernel.modules", Some(module_names(&modules)));
+    }
+    let cgroup = fs::read_to_string(root.join("sys/fs/cgroup/cgroup.stat")).unwrap_or_default();
+    for (field, key) in
+        [("cgroup.descendants", "nr_descendants"), ("cgroup.dying_descendants", "nr_dying_descendants")]
+    {
+        add(field, flat_key(&cgroup, key).map(|n| n.to_string()));
+    }
+    let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
+    add("load.runnable", flat_key(&stat, "procs_running").map(|n| n.to_string()));
+    if root.join("proc").exists() {
+        add("memory.pressure_accounting", Some(yes_or_no(root.join("proc/pressure/cpu").exists())));
+    }
     let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
     add("cgroup.mount_options", cgroup2_options(&mountinfo));
+    if !mountinfo.is_empty() {
+        add("cgroup.superblocks", Some(superblocks(&mountinfo).to_string()));
+    }
     let interrupts = fs::read_to_string(root.join("proc/interrupts")).unwrap_or_default();
     let cpus = cpus(&root.join("sys"));
     for (column, cpu) in cpus.iter().enumerate() {
@@ -126,9 +152,56 @@ fn colon_value(text: &str, key: &str) -> Option<String> {
     })
 }
 
+/// (field, value) pairs of this program, which do not change while it runs.
+pub fn identity() -> Vec<(String, String)> {
+    let mut fields = vec![
+        ("harness.arguments", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
+        ("harness.optimised", yes_or_no(!cfg!(debug_assertions))),
+        ("harness.static", yes_or_no(cfg!(target_feature = "crt-static"))),
+    ];
+    if let Some(digest) = digest(Path::new("/proc/self/exe")) {
+        fields.push(("harness.sha256", digest));
+    }
+    fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect()
+}
+
+/// (field, value) pairs of this process so far: what the measurement itself caused.
+pub fn counts() -> Vec<(String, String)> {
+    use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+    let mut fields = Vec::new();
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        fields.push(("load.minor_faults", usage.minor_page_faults().to_string()));
+        fields.push(("load.major_faults", usage.major_page_faults().to_string()));
+    }
+    if let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        fields.push(("harness.open_files", soft.to_string()));
+    }
+    fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect()
+}
+
 fn digest(path: &Path) -> Option<String> {
-    let bytes = fs::read(path).ok()?;
-    Some(Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect())
+    Some(hexadecimal(&fs::read(path).ok()?))
+}
+
+/// SHA-256 of `bytes`, lower-case hexadecimal.
+fn hexadecimal(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn yes_or_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}
+
+/// A kernel config without the line in which builds of one experiment may differ (protocol.md 8).
+fn canonical_config(text: &str) -> String {
+    text.lines().filter(|l| !l.starts_with("CONFIG_LOCALVERSION=")).map(|l| format!("{l}\n")).collect()
+}
+
+/// Names of the loaded modules, sorted.
+fn module_names(text: &str) -> String {
+    let mut names: Vec<&str> = text.lines().filter_map(|l| l.split_whitespace().next()).collect();
+    names.sort_unstable();
+    if names.is_empty() { "none".into() } else { names.join(" ") }
 }
 
 /// Superblock options of the first cgroup2 mount.
@@ -170,10 +243,40 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_machine_has_only_the_harness() {
+    fn configs_that_differ_in_the_release_only_are_the_same() {
+        let config =
+            |local: &str| canonical_config(&format!("CONFIG_SMP=y\nCONFIG_LOCALVERSION=\"{local}\"\n"));
+        assert_eq!(config("-base"), config("-next"));
+        assert_eq!(config(""), "CONFIG_SMP=y\n");
+    }
+
+    #[test]
+    fn modules_are_sorted_names() {
+        assert_eq!(module_names("xfs 1 2 - Live\nloop 3 0 - Live\n"), "loop xfs");
+        assert_eq!(module_names(""), "none");
+    }
+
+    #[test]
+    fn the_config_of_the_running_release_is_digested() {
         let root = tempfile::tempdir().expect("temporary directory");
-        let fields: Vec<String> = environment(root.path()).into_iter().map(|f| f.0).collect();
-        assert_eq!(fields, ["harness.sha256"]);
+        for (path, text) in
+            [("proc/sys/kernel/osrelease", "6.12.1\n"), ("boot/config-6.12.1", "CONFIG_SMP=y\n")]
+        {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("has a parent")).expect("writable");
+            std::fs::write(path, text).expect("writable");
+        }
+        let fields = environment(root.path());
+        let digests: Vec<&str> =
+            fields.iter().filter(|f| f.0.starts_with("kernel.config")).map(|f| f.1.as_str()).collect();
+        assert_eq!(digests.len(), 2);
+        assert_eq!(digests[0], digests[1], "there is no line to leave out");
+    }
+
+    #[test]
+    fn an_empty_machine_has_no_fields() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        assert_eq!(environment(root.path()), []);
     }
 
     #[test]

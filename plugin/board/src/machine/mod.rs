@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The machine under measurement: its settings and its record.
+//! The machine under measurement: its processors, its settings and its record.
 
 mod environment;
 mod knobs;
+mod topology;
 
-pub use environment::environment;
+pub use environment::{counts, environment, identity};
 pub use knobs::Knobs;
+pub use topology::{CpuList, Topology};
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ mod pin;
 mod samples;
 
 pub use clock::{Clock, ClockName};
-pub use pin::{Cpu, pin};
+pub use pin::{Cpu, ordinary_policy, pin};
 pub use samples::{Amount, measure};
 
 /// One timed operation.

@@ -2,6 +2,8 @@
 //! Pins the measuring thread and says whether it stayed there (workloads.md 1.3).
 
 use crate::stop::Stop;
+use kernmark_wire::Check;
+use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -9,19 +11,17 @@ use nix::unistd::Pid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu(pub usize);
 
-/// Pins this thread to the first of `wanted` (default: CPU 0, else the first allowed one).
+/// Pins this thread to the first of `wanted` that it may use; with `or_any`, else to the first
+/// that it may use at all.
 ///
 /// # Errors
-/// None of the wanted CPUs is allowed, or the pinning did not take.
-pub fn pin(wanted: &[usize]) -> Result<Cpu, Stop> {
+/// None of these CPUs is allowed, or the pinning did not take.
+pub fn pin(wanted: &[usize], or_any: bool) -> Result<Cpu, Stop> {
     let this = Pid::from_raw(0);
     let allowed = sched_getaffinity(this).map_err(|e| Stop::failed("sched_getaffinity", e))?;
     let is_allowed = |cpu: &usize| allowed.is_set(*cpu).unwrap_or(false);
-    let cpu = if wanted.is_empty() {
-        (0..CpuSet::count()).find(is_allowed)
-    } else {
-        wanted.iter().copied().find(is_allowed)
-    };
+    let any = || if or_any { (0..CpuSet::count()).find(is_allowed) } else { None };
+    let cpu = wanted.iter().copied().find(is_allowed).or_else(any);
     let Some(cpu) = cpu else {
         return Err(Stop::Missing(format!(
             "none of the CPUs {wanted:?} may be used; choose others with --cpus"
@@ -40,7 +40,27 @@ impl Cpu {
         let exactly = sched_getaffinity(Pid::from_raw(0)).is_ok_and(|set| {
             (0..CpuSet::count()).all(|cpu| set.is_set(cpu).unwrap_or(false) == (cpu == self.0))
         });
-        exactly && sched_getcpu() == Ok(self.0)
+        exactly && self.runs_here()
+    }
+
+    /// Whether the thread runs here right now; a read without a system call.
+    #[inline(always)]
+    pub fn runs_here(self) -> bool {
+        sched_getcpu() == Ok(self.0)
+    }
+}
+
+/// Whether this thread is an ordinary one: SCHED_OTHER and nice 0, as any caller would be.
+pub fn ordinary_policy() -> Check {
+    // SAFETY: both calls take plain numbers and only read; 0 is the calling thread. An error of
+    // getpriority reads as nice -1, which is not 0 either.
+    let (policy, nice) = unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+    Check {
+        workload: String::new(),
+        arm: String::new(),
+        name: "policy".into(),
+        pass: policy == libc::SCHED_OTHER && nice == 0,
+        detail: format!("scheduling policy {policy} (0 is SCHED_OTHER), nice {nice}"),
     }
 }
 
@@ -51,7 +71,7 @@ mod tests {
     #[test]
     fn a_pinned_thread_is_where_it_should_be() {
         std::thread::spawn(|| {
-            let cpu = pin(&[]).expect("some CPU is allowed");
+            let cpu = pin(&[], true).expect("some CPU is allowed");
             assert!(cpu.is_here());
             assert!(!Cpu(cpu.0 + 1).is_here());
         })
@@ -62,8 +82,9 @@ mod tests {
     #[test]
     fn a_cpu_that_is_not_there_is_named() {
         std::thread::spawn(|| {
-            let error = pin(&[1023]).expect_err("no such CPU");
+            let error = pin(&[1023], false).expect_err("no such CPU");
             assert!(error.to_string().contains("1023"), "{error}");
+            assert!(pin(&[1023], true).is_ok(), "another one will do");
         })
         .join()
         .expect("no panic");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The loop over samples and operations. It allocates nothing and prints nothing.
 
-use super::{Clock, Timed};
+use super::{Clock, Cpu, Timed};
 use crate::emit::Emitter;
 use crate::signals;
 use crate::stop::Stop;
@@ -24,7 +24,7 @@ pub struct Amount {
     pub warmups: u64,
 }
 
-/// Measures one arm of one workload and reports it.
+/// Measures one arm of one workload and reports it; how many sequences ended on another CPU.
 ///
 /// # Errors
 /// An operation failed, a signal came in, or results cannot be written.
@@ -32,17 +32,18 @@ pub fn measure(
     workload: &Workload,
     arm: &str,
     session: &mut dyn Session,
-    clock: Clock,
+    (clock, cpu): (Clock, Cpu),
     amount: Amount,
     single: bool,
     out: &mut Emitter,
-) -> Result<(), Stop> {
+) -> Result<u64, Stop> {
     let operations = usize::try_from(amount.operations).expect("fits in memory");
     let total = operations * usize::try_from(amount.samples).expect("fits in memory");
     let metrics = workload.metrics.len();
     // One row for each metric; written once here so that no page fault falls into a timed window.
     let mut values = vec![vec![Timed { duration: 1, waiting: 1 }; total]; metrics];
     let mut times = vec![Timed::default(); metrics];
+    let mut elsewhere = 0;
     for sample in 0..amount.samples {
         session.settle()?;
         out.progress(workload.id, arm, sample, amount.samples);
@@ -54,6 +55,7 @@ pub fn measure(
         for operation in 0..operations {
             signals::check()?;
             session.sequence(clock, &mut times)?;
+            elsewhere += u64::from(!cpu.runs_here());
             for (row, time) in values.iter_mut().zip(&times) {
                 row[first + operation] = *time;
             }
@@ -92,7 +94,7 @@ pub fn measure(
         }
         out.emit(Record::Histogram(histogram(workload.id, arm, metric, row)))?;
     }
-    Ok(())
+    Ok(elsewhere)
 }
 
 fn histogram(workload: &str, arm: &str, metric: &crate::workloads::Metric, row: &[Timed]) -> wire::Histogram {
@@ -117,6 +119,58 @@ mod tests {
     use crate::measure::ClockName;
     use crate::workloads::Metric;
 
+    /// Counts allocations of each thread, to show that the timed loop makes none.
+    struct CountingAllocator;
+
+    thread_local! {
+        static ALLOCATIONS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    // SAFETY: everything is handed on to the system's allocator unchanged.
+    unsafe impl std::alloc::GlobalAlloc for CountingAllocator {
+        unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
+            ALLOCATIONS.with(|count| count.set(count.get() + 1));
+            // SAFETY: the caller keeps the same contract.
+            unsafe { std::alloc::System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, place: *mut u8, layout: std::alloc::Layout) {
+            // SAFETY: the caller keeps the same contract; the place came from `alloc` above.
+            unsafe { std::alloc::System.dealloc(place, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+    /// Wraps a session and keeps the count of allocations at its first and last sequence.
+    struct Watched(Box<dyn Session>, Option<u64>, u64);
+    impl Session for Watched {
+        fn sequence(&mut self, clock: Clock, times: &mut [Timed]) -> Result<(), Stop> {
+            self.1.get_or_insert_with(|| ALLOCATIONS.get());
+            let done = self.0.sequence(clock, times);
+            self.2 = ALLOCATIONS.get();
+            done
+        }
+
+        fn finish(&mut self) -> Result<Vec<wire::Check>, Stop> {
+            self.0.finish()
+        }
+    }
+
+    #[test]
+    fn the_timed_loop_allocates_nothing() {
+        let workload = &crate::workloads::CONTROL_GETPPID;
+        let mut watched = Watched((workload.prepare)("plain").expect("needs nothing"), None, 0);
+        let clock = Clock::new(ClockName::MonotonicRaw, true);
+        let amount = Amount { samples: 1, operations: 100, warmups: 10 };
+        let mut out = Emitter::collecting();
+        measure(workload, "plain", &mut watched, (clock, Cpu(0)), amount, false, &mut out).expect("works");
+        let first = watched.1.expect("ran");
+        assert!(first > 0, "the counter counts");
+        assert_eq!(watched.2, first);
+    }
+
     const METRIC: Metric = Metric { id: "m", unit: "ns", better: "lower", primary: true };
 
     struct Counting(u64);
@@ -138,7 +192,9 @@ mod tests {
         let mut out = Emitter::collecting();
         let amount = Amount { samples: 2, operations: 3, warmups: 1 };
         let clock = Clock::new(ClockName::Tsc, false);
-        measure(&workload, "arm", &mut Counting(0), clock, amount, true, &mut out).expect("nothing fails");
+        let at = (clock, Cpu(usize::MAX));
+        let elsewhere = measure(&workload, "arm", &mut Counting(0), at, amount, true, &mut out);
+        assert_eq!(elsewhere.expect("nothing fails"), 6, "no thread runs on that CPU");
         let records = out.into_records();
         let sums: Vec<u64> = records
             .iter()

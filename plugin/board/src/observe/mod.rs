@@ -6,51 +6,39 @@ mod trace_text;
 mod tracefs;
 
 use crate::emit::Emitter;
-use crate::measure::Cpu;
 use crate::stop::Stop;
 use crate::workloads::{Edge, Session, Workload};
 use kernmark_wire as wire;
 use kernmark_wire::Record;
 use std::collections::BTreeMap;
+use trace_text::Window;
 use tracefs::Tracefs;
 
-/// Sequences observed in each pass (workloads.md 2.3).
+/// Operations of each kind that are reported (workloads.md 2.3).
 pub const SEQUENCES: u64 = 4;
+/// Sequences that are traced, so that enough of them pass without an interrupt.
+const TRACED: u64 = 12;
 /// Entries of a list in one line of results.
 const CHUNK: usize = 128;
 
-/// Observes one arm and reports what was seen.
+/// What was seen, or why it could not be seen.
+type Seen<T> = Result<T, String>;
+/// Calls by (function, caller).
+type CallCounts = BTreeMap<(String, String), u64>;
+/// (NULL, other) by operation.
+type ReturnCounts = BTreeMap<&'static str, (u64, u64)>;
+
+/// Reports hits of every function while the workload is set up, runs and ends.
 ///
 /// # Errors
 /// An operation failed, or results cannot be written. An observation that
 /// cannot be made is reported, not an error.
-pub fn observe(
-    workload: &Workload,
-    arm: &str,
-    cpu: Cpu,
-    functions: &[String],
-    out: &mut Emitter,
-) -> Result<(), Stop> {
-    let not_available = |what: String, reason: String| {
-        Record::NotAvailable(wire::NotAvailable {
-            workload: workload.id.into(),
-            arm: arm.into(),
-            what,
-            reason,
-        })
+pub fn profile(workload: &Workload, arm: &str, out: &mut Emitter) -> Result<(), Stop> {
+    let found = match Tracefs::find() {
+        Ok(tracefs) => hits(&tracefs, workload, arm)?,
+        Err(reason) => Err(reason),
     };
-    let tracefs = match Tracefs::find() {
-        Ok(tracefs) => tracefs,
-        Err(reason) => {
-            // The arm must still be one that can run here.
-            (workload.prepare)(arm, cpu)?.finish()?;
-            for what in ["profile", "calls"] {
-                out.emit(not_available(what.into(), reason.clone()))?;
-            }
-            return Ok(());
-        }
-    };
-    match profile(&tracefs, workload, arm, cpu)? {
+    match found {
         Ok(functions) => {
             for part in functions.chunks(CHUNK) {
                 out.emit(Record::Profile(wire::Profile {
@@ -62,12 +50,59 @@ pub fn observe(
                 }))?;
             }
         }
-        Err(reason) => out.emit(not_available("profile".into(), reason))?,
+        Err(reason) => not_available(workload, arm, "profile", reason, out)?,
     }
-    let mut session = (workload.prepare)(arm, cpu)?;
+    Ok(())
+}
+
+/// Reports calls by caller and NULL returns in each operation of `session`: of the `functions`
+/// named, else of all, else (where all are too many) of those that the workload names.
+///
+/// # Errors
+/// As [`profile`].
+pub fn operations(
+    workload: &Workload,
+    arm: &str,
+    session: &mut dyn Session,
+    functions: &[String],
+    out: &mut Emitter,
+) -> Result<(), Stop> {
+    let tracefs = match Tracefs::find() {
+        Ok(tracefs) => tracefs,
+        Err(reason) => return not_available(workload, arm, "calls", reason, out),
+    };
     // Not counted: caches and negative dentries are as in a measurement.
     session.observe(&mut |_| Ok(()))?;
-    match calls(&tracefs, session.as_mut(), functions)? {
+    let mut found = if functions.is_empty() {
+        calls(&tracefs, session, &[])?
+    } else {
+        Err("only some were asked for".into())
+    };
+    if let Err(reason) = &found {
+        let named: Vec<String> = if functions.is_empty() {
+            not_available(workload, arm, "calls of all functions", reason.clone(), out)?;
+            session.functions().iter().map(|f| (*f).to_owned()).collect()
+        } else {
+            functions.to_vec()
+        };
+        found = match tracefs.symbols(&named) {
+            Ok((symbols, unknown)) => {
+                for function in unknown {
+                    let what = format!("calls of {function}");
+                    let reason =
+                        "it cannot be traced: merged into its callers, or not in this kernel".to_owned();
+                    not_available(workload, arm, &what, reason, out)?;
+                }
+                if symbols.is_empty() {
+                    Err("no function is left to trace".into())
+                } else {
+                    calls(&tracefs, session, &symbols)?
+                }
+            }
+            Err(reason) => Err(reason),
+        };
+    }
+    match found {
         Ok(found) => {
             for (operation, calls) in found {
                 let calls: Vec<_> = calls.into_iter().map(|((f, c), n)| (f, c, n)).collect();
@@ -82,10 +117,10 @@ pub fn observe(
                 }
             }
         }
-        Err(reason) => out.emit(not_available("calls".into(), reason))?,
+        Err(reason) => not_available(workload, arm, "calls", reason, out)?,
     }
     for function in session.returns() {
-        match returns(&tracefs, session.as_mut(), function)? {
+        match returns(&tracefs, session, function)? {
             Ok(found) => {
                 for (operation, (null, other)) in found {
                     out.emit(Record::Returns(wire::Returns {
@@ -99,30 +134,34 @@ pub fn observe(
                     }))?;
                 }
             }
-            Err(reason) => out.emit(not_available(format!("returns of {function}"), reason))?,
+            Err(reason) => not_available(workload, arm, &format!("returns of {function}"), reason, out)?,
         }
-    }
-    for check in session.finish()? {
-        out.emit(Record::Check(check))?;
     }
     Ok(())
 }
 
-/// What was seen, or why it could not be seen.
-type Seen<T> = Result<T, String>;
-
-/// Hits of every function while the workload is set up, runs and ends.
-fn profile(
-    tracefs: &Tracefs,
+fn not_available(
     workload: &Workload,
     arm: &str,
-    cpu: Cpu,
-) -> Result<Seen<Vec<(String, u64)>>, Stop> {
+    what: &str,
+    reason: String,
+    out: &mut Emitter,
+) -> Result<(), Stop> {
+    out.emit(Record::NotAvailable(wire::NotAvailable {
+        workload: workload.id.into(),
+        arm: arm.into(),
+        what: what.into(),
+        reason,
+    }))?;
+    Ok(())
+}
+
+fn hits(tracefs: &Tracefs, workload: &Workload, arm: &str) -> Result<Seen<Vec<(String, u64)>>, Stop> {
     let profiler = match tracefs.profiler() {
         Ok(profiler) => profiler,
         Err(reason) => return Ok(Err(reason)),
     };
-    let mut session = (workload.prepare)(arm, cpu)?;
+    let mut session = (workload.prepare)(arm)?;
     for _ in 0..SEQUENCES {
         session.observe(&mut |_| Ok(()))?;
     }
@@ -130,30 +169,37 @@ fn profile(
     Ok(profiler.read())
 }
 
-/// (NULL, other) by operation.
-type ReturnCounts = BTreeMap<&'static str, (u64, u64)>;
-/// Calls by (function, caller).
-type CallCounts = BTreeMap<(String, String), u64>;
-
-/// Calls by function and caller in each operation, made by this task.
+/// Calls in [`SEQUENCES`] operations of each kind, made by this task.
 fn calls(
     tracefs: &Tracefs,
     session: &mut dyn Session,
-    functions: &[String],
+    symbols: &[String],
 ) -> Result<Seen<BTreeMap<&'static str, CallCounts>>, Stop> {
-    let tracing = match tracefs.function_tracer(functions) {
+    let tracing = match tracefs.function_tracer(symbols) {
         Ok(tracing) => tracing,
         Err(reason) => return Ok(Err(reason)),
     };
-    run_marked(session, &tracing)?;
+    run_marked(session, &tracing, TRACED)?;
+    let operations = session.operations();
     Ok(tracing.read().and_then(|text| {
-        let mut found: BTreeMap<&'static str, CallCounts> =
-            session.operations().iter().map(|o| (*o, CallCounts::new())).collect();
-        trace_text::for_each_call(&text, SEQUENCES, session.operations(), |operation, function, caller| {
-            *found.entry(operation).or_default().entry((function.into(), caller.into())).or_default() += 1;
-        })?;
-        Ok(found)
+        let windows = trace_text::windows(&text, TRACED, operations)?;
+        let counted = operations.iter().map(|operation| (*operation, count(&windows, operation)));
+        Ok(counted.collect())
     }))
+}
+
+/// Calls in the first [`SEQUENCES`] windows of `operation` without an interrupt. An operation
+/// that cannot do without is counted by its other lines.
+fn count(windows: &[Window<'_>], operation: &str) -> CallCounts {
+    let of_operation = || windows.iter().filter(|w| w.operation == operation);
+    let wanted = usize::try_from(SEQUENCES).expect("a few");
+    let clean: Vec<_> = of_operation().filter(|w| !w.interrupted).take(wanted).collect();
+    let taken = if clean.len() == wanted { clean } else { of_operation().take(wanted).collect() };
+    let mut counts = CallCounts::new();
+    for (function, caller) in taken.iter().flat_map(|w| w.calls()) {
+        *counts.entry((function.to_owned(), caller.to_owned())).or_default() += 1;
+    }
+    counts
 }
 
 /// NULL and other returns of `function` in each operation.
@@ -162,24 +208,47 @@ fn returns(tracefs: &Tracefs, session: &mut dyn Session, function: &str) -> Resu
         Ok(tracing) => tracing,
         Err(reason) => return Ok(Err(reason)),
     };
-    run_marked(session, &tracing)?;
+    run_marked(session, &tracing, SEQUENCES)?;
+    let operations = session.operations();
     Ok(tracing.read().and_then(|text| {
-        let mut found: ReturnCounts = session.operations().iter().map(|o| (*o, (0, 0))).collect();
-        trace_text::for_each_return(&text, SEQUENCES, session.operations(), |operation, value| {
-            let (null, other) = found.entry(operation).or_default();
-            *(if value == 0 { null } else { other }) += 1;
-        })?;
+        let mut found: ReturnCounts = operations.iter().map(|o| (*o, (0, 0))).collect();
+        for window in trace_text::windows(&text, SEQUENCES, operations)? {
+            let (null, other) = found.entry(window.operation).or_default();
+            for value in window.returns()? {
+                *(if value == 0 { &mut *null } else { &mut *other }) += 1;
+            }
+        }
         Ok(found)
     }))
 }
 
-fn run_marked(session: &mut dyn Session, tracing: &tracefs::Tracing<'_>) -> Result<(), Stop> {
+fn run_marked(session: &mut dyn Session, tracing: &tracefs::Tracing<'_>, sequences: u64) -> Result<(), Stop> {
     tracing.start()?;
-    for _ in 0..SEQUENCES {
+    for _ in 0..sequences {
         session.observe(&mut |edge| match edge {
             Edge::Begin(operation) => tracing.mark(&format!("BEGIN {operation}")),
             Edge::End(operation) => tracing.mark(&format!("END {operation}")),
         })?;
     }
     tracing.stop()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(interrupted: bool, lines: &[&'static str]) -> Window<'static> {
+        Window { operation: "rmdir", interrupted, lines: lines.to_vec() }
+    }
+
+    #[test]
+    fn windows_with_an_interrupt_are_left_out_while_there_are_enough_others() {
+        let clean = || window(false, &["ilookup <-kernfs_remove"]);
+        let disturbed = || window(true, &["ilookup <-kernfs_remove", "irq_enter_rcu <-sysvec_timer"]);
+        let windows = [disturbed(), clean(), clean(), disturbed(), clean(), clean(), clean()];
+        let counts: Vec<_> = count(&windows, "rmdir").into_iter().collect();
+        assert_eq!(counts, [(("ilookup".to_owned(), "kernfs_remove".to_owned()), 4)]);
+        assert_eq!(count(&[clean(), disturbed(), disturbed(), disturbed()], "rmdir").len(), 2);
+        assert_eq!(count(&windows, "mkdir").len(), 0);
+    }
 }

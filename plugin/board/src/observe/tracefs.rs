@@ -22,9 +22,17 @@ pub struct Tracefs {
 #[derive(Debug)]
 pub struct Tracing<'a> {
     tracefs: &'a Tracefs,
-    probe: Option<String>,
+    probe: Option<Probe>,
     /// Open for the whole pass, so that a mark is one write and nothing else.
     marker: fs::File,
+}
+
+/// A probe event of ours.
+#[derive(Debug)]
+struct Probe {
+    /// The file it is defined in.
+    file: &'static str,
+    event: String,
 }
 
 /// The function profiler, counting since it was made.
@@ -55,49 +63,59 @@ impl Tracefs {
         Ok(Profiler { tracefs: self })
     }
 
-    /// Prepares the function tracer for this task; `functions` empty means all.
-    pub fn function_tracer(&self, functions: &[String]) -> Result<Tracing<'_>, String> {
+    /// The symbols of these functions that can be traced, and the functions without any. A
+    /// compiler's clone (`__kernfs_remove.part.0`) serves for its function.
+    pub fn symbols(&self, functions: &[String]) -> Result<(Vec<String>, Vec<String>), String> {
+        Ok(symbols_in(&self.read("available_filter_functions")?, functions))
+    }
+
+    /// Prepares the function tracer for this task; `symbols` empty means all functions.
+    pub fn function_tracer(&self, symbols: &[String]) -> Result<Tracing<'_>, String> {
         let tracers = self.read("available_tracers")?;
         if !tracers.split_whitespace().any(|t| t == "function") {
             return Err("the kernel has no function tracer (CONFIG_FUNCTION_TRACER)".into());
         }
-        let tracing = self.tracing(None)?;
-        if !functions.is_empty() {
-            let available = self.read("available_filter_functions")?;
-            for wanted in functions {
-                let known = available.lines().any(|l| l.split_whitespace().next() == Some(wanted.as_str()));
-                if !known {
-                    return Err(format!(
-                        "function {wanted} cannot be traced: inlined, or not in this kernel"
-                    ));
-                }
-            }
-            self.write("set_ftrace_filter", &functions.join("\n"))?;
+        let tracing = self.tracing()?;
+        if !symbols.is_empty() {
+            self.write("set_ftrace_filter", &symbols.join("\n"))?;
         }
         self.write("set_ftrace_pid", &std::process::id().to_string())?;
         self.write("current_tracer", "function")?;
         Ok(tracing)
     }
 
-    /// Prepares an event at each return of `function` in this task.
+    /// Prepares an event at each return of `function` in this task: a kretprobe, which says when
+    /// it missed one; else a function probe.
     pub fn return_probe(&self, function: &str) -> Result<Tracing<'_>, String> {
-        if !self.root.join("kprobe_events").exists() {
-            return Err("the kernel has no kprobe events (CONFIG_KPROBE_EVENTS)".into());
-        }
+        let mut tracing = self.tracing()?;
         let event = format!("{function}_return");
-        self.write("kprobe_events", &format!("r:{PROBE_GROUP}/{event} {function} ret=$retval"))
-            .map_err(|e| format!("{function} cannot be probed: {e}"))?;
-        let tracing = self.tracing(Some(event.clone()))?;
-        self.write("set_event_pid", &std::process::id().to_string())?;
-        self.write(&format!("events/{PROBE_GROUP}/{event}/enable"), "1")?;
-        Ok(tracing)
+        let kinds = [
+            ("kprobe_events", "r", function.to_owned()),
+            ("dynamic_events", "f", format!("{function}%return")),
+        ];
+        let mut reason = "the kernel has no probe events (CONFIG_KPROBE_EVENTS)".to_owned();
+        for (file, kind, place) in kinds {
+            if !self.root.join(file).exists() {
+                continue;
+            }
+            match self.append(file, &format!("{kind}:{PROBE_GROUP}/{event} {place} ret=$retval")) {
+                Ok(()) => {
+                    tracing.probe = Some(Probe { file, event: event.clone() });
+                    self.write("set_event_pid", &std::process::id().to_string())?;
+                    self.write(&format!("events/{PROBE_GROUP}/{event}/enable"), "1")?;
+                    return Ok(tracing);
+                }
+                Err(error) => reason = format!("{function} cannot be probed: {error}"),
+            }
+        }
+        Err(reason)
     }
 
-    fn tracing(&self, probe: Option<String>) -> Result<Tracing<'_>, String> {
+    fn tracing(&self) -> Result<Tracing<'_>, String> {
         let path = self.root.join("trace_marker");
         let marker =
             fs::OpenOptions::new().write(true).open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let tracing = Tracing { tracefs: self, probe, marker };
+        let tracing = Tracing { tracefs: self, probe: None, marker };
         self.write("tracing_on", "0")?;
         self.write("current_tracer", "nop")?;
         self.write("buffer_size_kb", BUFFER_KB)?;
@@ -108,6 +126,12 @@ impl Tracefs {
     fn write(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.root.join(file);
         fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    fn append(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.root.join(file);
+        let opened = fs::OpenOptions::new().append(true).open(&path);
+        opened.and_then(|mut f| f.write_all(text.as_bytes())).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     fn read(&self, file: &str) -> Result<String, String> {
@@ -142,7 +166,17 @@ impl Tracing<'_> {
     }
 
     /// The recorded text.
+    ///
+    /// # Errors
+    /// It cannot be read, or a probe missed a call.
     pub fn read(&self) -> Result<String, String> {
+        if let Some(probe) = self.probe.as_ref().filter(|p| p.file == "kprobe_events") {
+            let missed = missed_by(&self.tracefs.read("kprobe_profile")?, &probe.event);
+            if missed != Some(0) {
+                let count = missed.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+                return Err(format!("the probe {} missed {count} calls", probe.event));
+            }
+        }
         self.tracefs.read("trace")
     }
 }
@@ -154,10 +188,11 @@ impl Drop for Tracing<'_> {
         let _ = self.tracefs.write("current_tracer", "nop");
         let _ = self.tracefs.write("set_ftrace_filter", "");
         let _ = self.tracefs.write("set_ftrace_pid", "");
-        if let Some(event) = &self.probe {
+        if let Some(Probe { file, event }) = &self.probe {
             let _ = self.tracefs.write(&format!("events/{PROBE_GROUP}/{event}/enable"), "0");
             let _ = self.tracefs.write("set_event_pid", "");
-            let _ = self.tracefs.write("kprobe_events", &format!("-:{PROBE_GROUP}/{event}"));
+            // Appended, because opening it anew would remove everybody's probes.
+            let _ = self.tracefs.append(file, &format!("-:{PROBE_GROUP}/{event}"));
         }
         let _ = self.tracefs.write("trace", "");
         let _ = self.tracefs.write("tracing_on", "1");
@@ -203,12 +238,80 @@ fn profile_lines(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
+/// (symbols, functions without one), from the text of available_filter_functions.
+fn symbols_in(available: &str, functions: &[String]) -> (Vec<String>, Vec<String>) {
+    let mut symbols = Vec::new();
+    let mut unknown = Vec::new();
+    for function in functions {
+        let before = symbols.len();
+        let all = available.lines().filter_map(|l| l.split_whitespace().next());
+        symbols.extend(
+            all.filter(|s| {
+                s.strip_prefix(function.as_str()).is_some_and(|r| r.is_empty() || r.starts_with('.'))
+            })
+            .map(str::to_owned),
+        );
+        if symbols.len() == before {
+            unknown.push(function.clone());
+        }
+    }
+    (symbols, unknown)
+}
+
+/// Calls that `event` missed, from the text of kprobe_profile: event, hits, misses.
+fn missed_by(profile: &str, event: &str) -> Option<u64> {
+    profile.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        (fields.next()? == event).then(|| fields.nth(1)?.parse().ok()).flatten()
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn profile_lines_are_name_and_hits() {
         let text = "  Function                Hit    Time\n  --------                ---    ----\n  down_write   52    1.2 us\n  up_write 52 1 us\n";
-        let found: Vec<_> = super::profile_lines(text).collect();
+        let found: Vec<_> = profile_lines(text).collect();
         assert_eq!(found, [("down_write", 52), ("up_write", 52)]);
+    }
+
+    #[test]
+    fn clones_serve_for_their_function() {
+        let available = "ilookup\nilookup5\n__kernfs_remove.part.0\nxfs_attr [xfs]\n";
+        let asked = ["ilookup", "__kernfs_remove", "kernfs_drain", "xfs_attr"].map(str::to_owned);
+        let (symbols, unknown) = symbols_in(available, &asked);
+        assert_eq!(symbols, ["ilookup", "__kernfs_remove.part.0", "xfs_attr"]);
+        assert_eq!(unknown, ["kernfs_drain"]);
+    }
+
+    #[test]
+    fn misses_of_a_probe_are_its_third_column() {
+        let text = "  ilookup_return          104               0\n  other_return 1 2\n";
+        assert_eq!(missed_by(text, "ilookup_return"), Some(0));
+        assert_eq!(missed_by(text, "other_return"), Some(2));
+        assert_eq!(missed_by(text, "ilookup"), None);
+    }
+
+    #[test]
+    fn marks_and_switches_are_written_where_tracefs_has_them() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        for file in ["trace_marker", "available_tracers", "available_filter_functions", "kprobe_events"] {
+            fs::write(root.path().join(file), "").expect("writable");
+        }
+        let tracefs = Tracefs { root: root.path().to_owned() };
+        let error = tracefs.function_tracer(&[]).expect_err("no tracer is offered");
+        assert!(error.contains("CONFIG_FUNCTION_TRACER"), "{error}");
+        fs::write(root.path().join("available_tracers"), "blk function nop\n").expect("writable");
+        let tracing = tracefs.function_tracer(&["ilookup".into()]).expect("offered");
+        assert_eq!(tracefs.read("current_tracer").as_deref(), Ok("function"));
+        assert_eq!(tracefs.read("set_ftrace_pid"), Ok(std::process::id().to_string()));
+        tracing.mark("BEGIN rmdir").expect("writable");
+        drop(tracing);
+        assert_eq!(tracefs.read("trace_marker").as_deref(), Ok("BEGIN rmdir"));
+        for (file, text) in [("current_tracer", "nop"), ("set_ftrace_filter", ""), ("set_ftrace_pid", "")] {
+            assert_eq!(tracefs.read(file).as_deref(), Ok(text), "{file}");
+        }
     }
 }

@@ -46,6 +46,10 @@ pub fn superblocks(mountinfo: &str) -> u64 {
     devices.len() as u64
 }
 
+fn denied(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem)
+}
+
 /// A directory that is removed when dropped.
 #[derive(Debug)]
 pub struct Group {
@@ -60,12 +64,7 @@ impl Group {
     pub fn new(path: PathBuf) -> Result<Self, Stop> {
         match fs::create_dir(&path) {
             Ok(()) => Ok(Self { path }),
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-                ) =>
-            {
+            Err(e) if denied(&e) => {
                 Err(Stop::Missing(format!("{} cannot be made ({e}); run as root", path.display())))
             }
             Err(e) => Err(Stop::failed(path.display(), e)),
@@ -101,11 +100,15 @@ impl Controller {
     pub fn enable(group: &Path, name: &'static str) -> Result<Self, Stop> {
         let file = group.join("cgroup.subtree_control");
         let missing = |e: std::io::Error| {
-            Stop::Missing(format!(
-                "the {name} controller cannot be had in {} ({e}); it may belong to cgroup v1 here, or the kernel \
-                 lacks it",
-                group.display()
-            ))
+            let group = group.display();
+            Stop::Missing(if denied(&e) {
+                format!("the {name} controller cannot be enabled in {group} ({e}); run as root")
+            } else {
+                format!(
+                    "the {name} controller cannot be had in {group} ({e}); it may belong to cgroup v1 here, or the \
+                     kernel lacks it"
+                )
+            })
         };
         let has = fs::read_to_string(&file).map_err(missing)?.split_whitespace().any(|c| c == name);
         if !has {

@@ -3,7 +3,7 @@
 //! machine, or the system call entry, does.
 
 use super::{Arm, Edge, Metric, Session, Workload};
-use crate::measure::{Amount, Clock, Cpu, Timed, timed};
+use crate::measure::{Amount, Clock, Timed, timed};
 use crate::stop::Stop;
 use kernmark_wire::Check;
 use nix::unistd::{Pid, getppid};
@@ -16,12 +16,12 @@ pub const CONTROL_GETPPID: Workload = Workload {
     arms: &[Arm { id: "plain", summary: "one process, pinned" }],
     amount: Amount { samples: 9, operations: 1024, warmups: 64 },
     needs: &[],
-    prepare: |_, cpu| Ok(Box::new(Getppid { parent: getppid(), cpu })),
+    preemption: None,
+    prepare: |_| Ok(Box::new(Getppid { parent: getppid() })),
 };
 
 struct Getppid {
     parent: Pid,
-    cpu: Cpu,
 }
 
 impl Session for Getppid {
@@ -49,9 +49,9 @@ impl Session for Getppid {
         Ok(vec![Check {
             workload: CONTROL_GETPPID.id.into(),
             arm: "plain".into(),
-            name: "affinity".into(),
-            pass: self.cpu.is_here(),
-            detail: format!("CPU {}", self.cpu.0),
+            name: "parent".into(),
+            pass: getppid() == self.parent,
+            detail: format!("every call returned {}", self.parent),
         }])
     }
 }

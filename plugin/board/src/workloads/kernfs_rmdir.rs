@@ -3,7 +3,7 @@
 
 use super::cgroup::{self, Controller, Group};
 use super::{Arm, Edge, Metric, Session, Workload};
-use crate::measure::{Amount, Clock, Cpu, Timed, timed};
+use crate::measure::{Amount, Clock, Timed, timed};
 use crate::stop::Stop;
 use kernmark_wire::Check;
 use nix::errno::Errno;
@@ -42,13 +42,14 @@ pub const KERNFS_RMDIR: Workload = Workload {
     ],
     amount: Amount { samples: 9, operations: 128, warmups: 16 },
     needs: &["cgroup2", "the cpu controller in cgroup2 (not for arm bare)", "root"],
-    prepare: |arm, cpu| {
+    preemption: Some("full"),
+    prepare: |arm| {
         if arm.starts_with("scx-") && arm != SCX_OFF {
             return Err(Stop::Missing(format!(
                 "arm {arm} needs a sched_ext scheduler, and this program cannot load one"
             )));
         }
-        Ok(Box::new(Leaf::new(arm, cpu)?))
+        Ok(Box::new(Leaf::new(arm)?))
     },
 };
 
@@ -56,7 +57,9 @@ pub const KERNFS_RMDIR: Workload = Workload {
 /// Fields are dropped in order: files, children, parent, controller.
 struct Leaf {
     arm: String,
-    cpu: Cpu,
+    root: PathBuf,
+    /// What the root gave to its children before this run.
+    given: String,
     started: Instant,
     state_file: PathBuf,
     state: String,
@@ -67,10 +70,11 @@ struct Leaf {
     parent: Option<Group>,
     root_controller: Option<Controller>,
     dying_at_most: u64,
+    sequences: u64,
 }
 
 impl Leaf {
-    fn new(arm: &str, cpu: Cpu) -> Result<Self, Stop> {
+    fn new(arm: &str) -> Result<Self, Stop> {
         let root = cgroup::root()?;
         let state_file = PathBuf::from(if Path::new(SCHED_EXT_STATE).exists() {
             SCHED_EXT_STATE
@@ -84,6 +88,7 @@ impl Leaf {
             )));
         }
         let with_cpu = arm == SCX_OFF;
+        let given = given(&root)?;
         let root_controller = with_cpu.then(|| Controller::enable(&root, "cpu")).transpose()?;
         let parent = Group::new(root.join(format!("kernmark-{}", std::process::id())))?;
         let parent_controller = with_cpu.then(|| Controller::enable(parent.path(), "cpu")).transpose()?;
@@ -106,7 +111,8 @@ impl Leaf {
             CString::new(parent.path().join("leaf").as_os_str().as_bytes()).expect("a path without NUL");
         Ok(Self {
             arm: arm.to_owned(),
-            cpu,
+            root,
+            given,
             started: Instant::now(),
             state_file,
             state,
@@ -117,6 +123,7 @@ impl Leaf {
             parent: Some(parent),
             root_controller,
             dying_at_most: 0,
+            sequences: 0,
         })
     }
 
@@ -182,6 +189,7 @@ impl Session for Leaf {
         if removed != 0 {
             return Err(Stop::failed("rmdir of the leaf", Errno::last()));
         }
+        self.sequences += 1;
         self.see_gone()
     }
 
@@ -227,7 +235,25 @@ impl Session for Leaf {
         if removed != 0 {
             return Err(Stop::failed("rmdir of the leaf", Errno::last()));
         }
+        self.sequences += 1;
         self.see_gone()
+    }
+
+    /// The removal path (workloads.md 2.3).
+    fn functions(&self) -> &'static [&'static str] {
+        &[
+            "clear_nlink",
+            "down_read",
+            "down_write",
+            "ilookup",
+            "iput",
+            "kernfs_clear_inode_nlink",
+            "kernfs_drain",
+            "kernfs_remove",
+            "kernfs_remove_by_name_ns",
+            "kernfs_unlink_sibling",
+            "__kernfs_remove",
+        ]
     }
 
     fn returns(&self) -> &'static [&'static str] {
@@ -244,6 +270,8 @@ impl Session for Leaf {
         self.parent_controller = None;
         self.parent = None;
         self.root_controller = None;
+        let given = given(&self.root)?;
+        let restored = !parent.exists() && given == self.given;
         let check = |name: &str, pass: bool, detail: String| Check {
             workload: KERNFS_RMDIR.id.into(),
             arm: self.arm.clone(),
@@ -252,11 +280,12 @@ impl Session for Leaf {
             detail,
         };
         Ok(vec![
-            check("affinity", self.cpu.is_here(), format!("CPU {}", self.cpu.0)),
+            // Any other outcome has ended the run already.
+            check("operations", true, format!("{} times mkdir, stat, rmdir and ENOENT", self.sequences)),
             check("state", state == self.state, format!("{}: {state}", self.state_file.display())),
             check("weight", weight_kept, "cpu.weight of the idle child".into()),
             check("settled", true, format!("at most {} dying groups before a sample", self.dying_at_most)),
-            check("restored", !parent.exists(), "no group of this run is left".into()),
+            check("restored", restored, format!("no group is left; the root gives {given:?} as before")),
         ])
     }
 }
@@ -267,6 +296,11 @@ impl Drop for Leaf {
         self.rmdir();
         self.held.clear();
     }
+}
+
+/// The controllers that `group` gives to its children.
+fn given(group: &Path) -> Result<String, Stop> {
+    read_word(&group.join("cgroup.subtree_control"))
 }
 
 fn open(path: &Path) -> Result<File, Stop> {
@@ -285,7 +319,7 @@ mod tests {
     #[test]
     fn arms_that_need_a_scheduler_say_so() {
         for arm in ["scx-nocb", "scx-cb"] {
-            let Err(Stop::Missing(reason)) = (KERNFS_RMDIR.prepare)(arm, Cpu(0)) else { panic!("{arm} ran") };
+            let Err(Stop::Missing(reason)) = (KERNFS_RMDIR.prepare)(arm) else { panic!("{arm} ran") };
             assert!(reason.contains("sched_ext") && reason.contains(arm), "{reason}");
         }
     }

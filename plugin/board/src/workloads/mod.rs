@@ -5,10 +5,11 @@ mod cgroup;
 mod control_getppid;
 mod kernfs_rmdir;
 
+pub use cgroup::{flat_key, superblocks};
 pub use control_getppid::CONTROL_GETPPID;
 pub use kernfs_rmdir::KERNFS_RMDIR;
 
-use crate::measure::{Amount, Clock, Cpu, Timed};
+use crate::measure::{Amount, Clock, Timed};
 use crate::stop::Stop;
 use kernmark_wire::Check;
 
@@ -30,8 +31,10 @@ pub struct Workload {
     pub amount: Amount,
     /// What it needs, for people.
     pub needs: &'static [&'static str],
+    /// Preemption of the published numbers, taken where the kernel has a choice.
+    pub preemption: Option<&'static str>,
     /// Sets one arm up.
-    pub prepare: fn(arm: &str, cpu: Cpu) -> Prepared,
+    pub prepare: fn(arm: &str) -> Prepared,
 }
 
 /// A workload set up, or why it cannot be.
@@ -96,6 +99,11 @@ pub trait Session {
         Ok(())
     }
 
+    /// Functions to count where all of them are too many for the trace buffer.
+    fn functions(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Functions whose NULL returns matter.
     fn returns(&self) -> &'static [&'static str] {
         &[]
@@ -124,7 +132,7 @@ pub enum Edge {
 pub fn find(id: &str) -> Result<&'static Workload, Stop> {
     WORKLOADS.iter().find(|w| w.id == id).copied().ok_or_else(|| {
         let all: Vec<&str> = WORKLOADS.iter().map(|w| w.id).collect();
-        Stop::Missing(format!("no workload {id:?}; there are {}", all.join(", ")))
+        Stop::Usage(format!("no workload {id:?}; there are {}", all.join(", ")))
     })
 }
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The program as a person or a test runner calls it: output formats, exit
+//! codes, signals. Nothing here changes a setting or needs root.
+
+use kernmark_wire::{Record, unframe};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
+
+fn board(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kernmark-board"));
+    command.args(arguments);
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    board(arguments).output().expect("the program starts")
+}
+
+/// The records of checksummed lines; each must hold and count up.
+fn records(text: &[u8]) -> Vec<Record> {
+    let text = std::str::from_utf8(text).expect("UTF-8");
+    let lines = text.lines().map(|line| unframe(line).unwrap_or_else(|problem| panic!("{problem}: {line}")));
+    let (numbers, records): (Vec<u64>, Vec<Record>) = lines.unzip();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    records
+}
+
+fn status(records: &[Record]) -> &str {
+    let Some(Record::End(end)) = records.last() else { panic!("no end in {records:?}") };
+    assert_eq!(end.records as usize, records.len() - 1);
+    &end.status
+}
+
+/// Whether this process has the ordinary priority that a measurement demands.
+fn is_ordinary() -> bool {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs");
+    let (_, after_name) = stat.rsplit_once(')').expect("a name in parentheses");
+    // nice is field 19; the fields after the name start at 3.
+    after_name.split_whitespace().nth(16) == Some("0")
+}
+
+const SHORT_RUN: &[&str] =
+    &["run", "control.getppid", "--keep-settings", "--samples", "2", "--operations", "8", "--warmups", "1"];
+
+fn short_run(more: &[&str]) -> Output {
+    output(&[SHORT_RUN, more].concat())
+}
+
+#[test]
+fn the_list_is_complete_as_json() {
+    let found = output(&["list", "--format", "json"]);
+    assert_eq!(found.status.code(), Some(0));
+    let list: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    let ids: Vec<&str> = list.as_array().expect("a list").iter().filter_map(|w| w["id"].as_str()).collect();
+    assert_eq!(ids, ["control.getppid", "kernfs.rmdir"]);
+    let rmdir = &list[1];
+    assert_eq!(rmdir["metrics"][1]["id"], "remove");
+    assert_eq!(rmdir["parameters"]["operations"], 128);
+    assert_eq!(rmdir["arms"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_run_reports_every_operation_between_start_and_end() {
+    let found =
+        short_run(&["--format", "jsonl", "--single-operations", "--waiting", "--point", "base-seed1"]);
+    let records = records(&found.stdout);
+    let Some(Record::Start(start)) = records.first() else { panic!("no start") };
+    assert_eq!((start.pass.as_str(), start.point.as_str()), ("run", "base-seed1"));
+    assert_eq!(start.default_arms["kernfs.rmdir"], "scx-off");
+    if !is_ordinary() {
+        assert!(status(&records).contains("nice"), "{}", status(&records));
+        assert_eq!(found.status.code(), Some(4));
+        return;
+    }
+    assert_eq!((status(&records), found.status.code()), ("ok", Some(0)));
+    let samples = records.iter().filter(|r| matches!(r, Record::Sample(s) if s.operations == 8)).count();
+    assert_eq!(samples, 2);
+    let operations: Vec<_> =
+        records.iter().filter_map(|r| if let Record::Operations(o) = r { Some(o) } else { None }).collect();
+    assert_eq!((operations[0].values.len(), operations[0].waiting.len()), (16, 16));
+    assert!(records.iter().any(|r| matches!(r, Record::Histogram(h) if h.min > 0)));
+    assert!(records.iter().any(|r| matches!(r, Record::Check(c) if c.name == "affinity" && c.pass)));
+    for when in ["before", "after"] {
+        let known =
+            |r: &Record| matches!(r, Record::Environment(e) if e.when == when && e.key == "kernel.release");
+        assert!(records.iter().any(known), "{when}");
+    }
+}
+
+#[test]
+fn the_samples_table_goes_to_a_file() {
+    let place = tempfile::tempdir().expect("temporary directory");
+    let file = place.path().join("samples.tsv");
+    let found = short_run(&["--format", "tsv", "--output", file.to_str().expect("UTF-8")]);
+    assert_eq!(found.stdout, b"");
+    let text = std::fs::read_to_string(file).expect("written");
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("experiment\tpoint\tbuild\tboot\tworkload\tmetric\tunit\tbetter\tsample\tvalue")
+    );
+    if is_ordinary() {
+        assert_eq!(lines.clone().count(), 2);
+        assert!(lines.all(|line| line.split('\t').nth(5) == Some("call")), "{text}");
+    }
+}
+
+#[test]
+fn lava_hears_how_it_ended() {
+    let found = short_run(&["--format", "lava"]);
+    let text = String::from_utf8(found.stdout).expect("UTF-8");
+    let last = if is_ordinary() { "pass" } else { "fail" };
+    assert_eq!(
+        text.lines().last(),
+        Some(format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernmark-board RESULT={last}>").as_str())
+    );
+}
+
+#[test]
+fn an_arm_that_cannot_run_is_skipped_and_missed() {
+    let found = output(&["run", "kernfs.rmdir", "--arm", "scx-cb", "--keep-settings", "--format", "jsonl"]);
+    let records = records(&found.stdout);
+    if is_ordinary() {
+        assert_eq!((status(&records), found.status.code()), ("ok", Some(3)));
+        let skip = records.iter().find_map(|r| if let Record::Skip(s) = r { Some(s) } else { None });
+        assert_eq!(skip.map(|s| s.arm.as_str()), Some("scx-cb"));
+    }
+    assert!(!records.iter().any(|r| matches!(r, Record::Sample(_))), "never replaced by another");
+}
+
+#[test]
+fn what_is_not_as_asked_is_refused() {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").expect("sysfs");
+    for (arguments, code, text) in [
+        (&["run", "no.such"][..], 2, "there are control.getppid, kernfs.rmdir"),
+        (&["run", "--arm", "typo"], 2, "there are plain, scx-off"),
+        (&["run", "--clock", "sundial"], 2, "monotonic-raw"),
+        (&["run", "--output", "/no/such/directory/file"], 2, "cannot write"),
+        (&["run", "control.getppid", "--cpus", "8191"], 3, "8191"),
+        (&["run", "control.getppid", "--expect-cpus", "5000"], 4, "5000 were expected"),
+    ] {
+        let found = output(arguments);
+        let said = String::from_utf8_lossy(&found.stderr);
+        assert_eq!(found.status.code(), Some(code), "{arguments:?} with CPUs {online}: {said}");
+        assert!(said.contains(text), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_in_order() {
+    if !is_ordinary() {
+        return;
+    }
+    for signal in ["INT", "TERM"] {
+        let endless = ["--format", "jsonl", "--warmups", "18446744073709551615"];
+        let mut child = board(&["run", "control.getppid", "--keep-settings"])
+            .args(endless)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut progress = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        stderr.read_line(&mut progress).expect("readable");
+        assert!(progress.contains("sample 1/"), "{progress}");
+        let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|s| s.success()));
+        let mut text = Vec::new();
+        child.stdout.take().expect("piped").read_to_end(&mut text).expect("readable");
+        assert_eq!(child.wait().expect("ends").code(), Some(3), "{signal}");
+        assert!(status(&records(&text)).starts_with("failed: interrupted"), "{signal}");
+    }
+}
+
+#[test]
+fn the_environment_is_a_text_for_people_too() {
+    let found = output(&["environment"]);
+    let text = String::from_utf8(found.stdout).expect("UTF-8");
+    assert!(text.lines().any(|line| line.starts_with("kernel.release = ")), "{text}");
+    assert_eq!(found.status.code(), Some(0));
+}
+
+/// What the program is made of goes to every board and every guest.
+#[test]
+fn dependencies_are_those_of_the_list() {
+    const ALLOWED: &[&str] = &[
+        "clap",
+        "crc32fast",
+        "hdrhistogram",
+        "kernmark-wire",
+        "nix",
+        "serde",
+        "serde_json",
+        "sha2",
+        "thiserror",
+    ];
+    let manifest =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("manifest");
+    let section = manifest.split("[dependencies]").nth(1).and_then(|rest| rest.split("\n[").next());
+    let names: Vec<&str> = section
+        .expect("a section of dependencies")
+        .lines()
+        .filter_map(|line| {
+            line.split(['.', '=', ' ']).next().filter(|name| !name.is_empty() && !name.starts_with('#'))
+        })
+        .collect();
+    assert!(names.len() > 3, "{names:?}");
+    for name in names {
+        assert!(ALLOWED.contains(&name), "{name} is not on the list of what the board binary may depend on");
+    }
+    let targets = manifest.lines().filter(|line| line.contains("dependencies]")).count();
+    assert_eq!(targets, 2, "dependencies and dev-dependencies, no others");
+}
