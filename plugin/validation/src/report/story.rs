@@ -153,6 +153,8 @@ pub struct Call {
     pub after: String,
     /// Calls that return NULL with the whole series, where known.
     pub null: Option<String>,
+    /// Label of the patch that does most of it, with one build for each patch; else empty.
+    pub patch: String,
     /// Calls by build.
     pub by_build: Vec<String>,
 }
@@ -378,10 +380,21 @@ fn calls(findings: &Findings) -> Vec<Call> {
                     .and_then(|r| r.null_per_operation.last())
                     .filter(|n| **n > 0.0 && c.caller.is_none())
                     .map(whole),
+                patch: step(findings, &c.per_operation),
                 by_build: c.per_operation.iter().map(whole).collect(),
             }
         })
         .collect()
+}
+
+/// Label of the build with the largest step, where each patch has a build.
+fn step(findings: &Findings, values: &[f64]) -> String {
+    let largest = values
+        .windows(2)
+        .enumerate()
+        .max_by(|(_, a), (_, b)| (a[1] - a[0]).abs().total_cmp(&(b[1] - b[0]).abs()));
+    let label = largest.and_then(|(index, _)| findings.plan.builds.get(index + 1)).map(|b| b.label.as_str());
+    label.filter(|l| l.contains('/')).unwrap_or_default().to_owned()
 }
 
 /// Metrics beside the finding, for the whole series: those that stayed the same by bound, and the rest.

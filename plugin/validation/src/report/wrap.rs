@@ -19,9 +19,13 @@ pub fn fill(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Printable ASCII and line ends only; anything else becomes `?`.
+/// Printable ASCII and line ends only; anything else becomes `?`. Blanks at line ends go, but
+/// for those of the line that starts a signature.
 pub fn ascii(text: &str) -> String {
-    text.chars().map(|c| if c == '\n' || (' '..='~').contains(&c) { c } else { '?' }).collect()
+    let plain: String =
+        text.chars().map(|c| if c == '\n' || (' '..='~').contains(&c) { c } else { '?' }).collect();
+    let lines: Vec<&str> = plain.split('\n').map(|l| if l == "-- " { l } else { l.trim_end() }).collect();
+    lines.join("\n")
 }
 
 /// At most `width` characters; a cut text ends in two dots.
@@ -48,7 +52,7 @@ mod tests {
 
     #[test]
     fn only_ascii_is_left() {
-        assert_eq!(ascii("J\u{f6}rg\u{1b}[2J\n"), "J?rg?[2J\n");
+        assert_eq!(ascii("J\u{f6}rg\u{1b}[2J  \n-- \nx\n"), "J?rg?[2J\n-- \nx\n");
     }
 
     #[test]
