@@ -44,6 +44,9 @@ pub struct Findings {
     /// Observations that could not be made: (what, reason).
     #[serde(default)]
     pub not_available: Vec<(String, String)>,
+    /// Why the series should be measured on boards whatever its path length, for a person.
+    #[serde(default)]
+    pub for_boards: Vec<String>,
     /// What builds did that no build should: (build label, what), for a person.
     #[serde(default)]
     pub tampering: Vec<(String, String)>,

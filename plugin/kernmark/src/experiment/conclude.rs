@@ -7,6 +7,7 @@ use super::measure::Measured;
 use super::prepare::Prepared;
 use kernmark_validation::calls::{call_changes, executed, return_counts};
 use kernmark_validation::changed::Executed;
+use kernmark_validation::changed::boards::layout_or_locking;
 use kernmark_validation::changed::config::Config;
 use kernmark_validation::changed::fates::{Observed, fates};
 use kernmark_validation::changed::system_map::SystemMap;
@@ -77,6 +78,7 @@ pub fn conclude(
         facts: base_log.map(facts).unwrap_or_default(),
         skips: skips(&measured),
         not_available,
+        for_boards: layout_or_locking(&prepared.code).iter().map(ToString::to_string).collect(),
         tampering: kernels.tampering,
         excerpt: measured.excerpt,
         environment: base_log.map(|l| l.environment_before.clone()).unwrap_or_default(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Before anything is built: source tree, patches, what they change, which options that takes, the plan.
 
-use super::{Context, plan};
+use super::{Context, Progress, plan};
 use crate::exit::Failure;
 use crate::kernel::{AppliedSeries, Builder, Configuration, MINIMAL_CONFIG, Tree, TreeSource, apply};
 use kernmark_validation::changed::config::Config;
@@ -9,6 +9,7 @@ use kernmark_validation::changed::options::{CannotBuild, FileOptions, FileState,
 use kernmark_validation::changed::series::{ChangedCode, changed_functions};
 use kernmark_validation::mail::Series;
 use kernmark_validation::plan::Plan;
+use kernmark_validation::select::select;
 use kernmark_validation::verdict::Incident;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub struct Prepared {
 /// There is no tree, or a patch does not apply to it.
 pub fn prepare(context: Context<'_>, series: Series) -> Result<Prepared, Failure> {
     let Context { request, cache, progress, interrupt } = context;
-    let workloads = workloads(&request.workloads)?;
+    let workloads = workloads(&request.workloads, &series, progress)?;
     let source =
         TreeSource::find(request.tree.as_deref(), request.base.as_deref(), series.base_commit.as_deref())?;
     let tree = {
@@ -99,14 +100,21 @@ fn not_built(files: &[FileOptions]) -> Vec<Incident> {
         .collect()
 }
 
-fn workloads(asked: &[String]) -> Result<Vec<String>, Failure> {
+/// The workloads asked for, else those that the touched files select.
+fn workloads(asked: &[String], series: &Series, progress: &Progress) -> Result<Vec<String>, Failure> {
     if let Some(unknown) = asked.iter().find(|a| !WORKLOADS.contains(&a.as_str())) {
         return Err(Failure::usage(format!(
             "--workload {unknown}: there is no such workload; there are {}",
             WORKLOADS.join(", ")
         )));
     }
-    let chosen =
-        if asked.is_empty() { WORKLOADS.iter().map(|w| (*w).to_owned()).collect() } else { asked.to_vec() };
-    Ok(chosen)
+    if !asked.is_empty() {
+        return Ok(asked.to_vec());
+    }
+    let files: Vec<String> = series.patches.iter().flat_map(|p| p.files.iter().cloned()).collect();
+    let selected = select(&files, WORKLOADS);
+    for one in &selected {
+        progress.note(&format!("workload {}: {}", one.workload, one.reason));
+    }
+    Ok(selected.into_iter().map(|s| s.workload).collect())
 }

@@ -48,6 +48,8 @@ pub struct Story {
     pub skips: Vec<(String, String)>,
     /// Observations that could not be made.
     pub not_available: Vec<(String, String)>,
+    /// Why boards should measure it too.
+    pub for_boards: Vec<String>,
     /// What builds did that no build should.
     pub tampering: Vec<(String, String)>,
     /// The console around trouble, escaped.
@@ -203,6 +205,7 @@ impl Story {
             reasons: findings.verdict.reasons.clone(),
             skips: findings.skips.clone(),
             not_available: findings.not_available.clone(),
+            for_boards: findings.for_boards.clone(),
             tampering: findings.tampering.clone(),
             excerpt: findings.excerpt.clone(),
             tree: tree(findings),
