@@ -56,9 +56,9 @@ impl From<BundleError> for Failure {
         let message = error.to_string();
         match error {
             BundleError::Cache(_) => Self::host(message),
-            BundleError::Report(_) | BundleError::Unfinished { .. } | BundleError::Damaged { .. } => {
-                Self::usage(message)
-            }
+            // The embedded templates are ours.
+            BundleError::Report(_) => Self::bug(message),
+            BundleError::Unfinished { .. } | BundleError::Damaged { .. } => Self::usage(message),
         }
     }
 }

@@ -46,6 +46,12 @@ impl Failure {
         Self { exit: Exit::Missing, message: message.into() }
     }
 
+    /// Something that cannot happen did: a bug of ours.
+    pub fn bug(message: impl Into<String>) -> Self {
+        let message = format!("{}; this is a bug of kernmark, please report it", message.into());
+        Self { exit: Exit::Bug, message }
+    }
+
     /// The lab or this machine failed.
     pub fn host(message: impl Into<String>) -> Self {
         Self { exit: Exit::Host, message: message.into() }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests over real parts: kernels, QEMU, git, kcidb-io. Run by `scripts/test`.
 
+#[path = "system/experiment.rs"]
+mod experiment;
+#[path = "system/kcidb.rs"]
+mod kcidb;
 #[path = "system/kernel.rs"]
 mod kernel;
 #[path = "system/kernel_trees.rs"]
