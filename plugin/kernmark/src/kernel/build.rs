@@ -2,23 +2,22 @@
 //! Builds images: the base once for each (tree, configuration), each patched
 //! kernel on a copy-on-write view of it, so that only what changed is compiled.
 
-use super::config::{Configuration, canonical_sha256, differences};
+use super::config::Configuration;
 use super::error::BuildError;
-use super::layers::{Layers, made, witness};
+use super::image::{self, Build};
+use super::layers::{Kind, Layers, made, witness};
 use super::make_log::{StepCounter, first_error};
 use super::recipe::{
-    CONFIG, HOME, HOST, IMAGE, OBJECTS, OUTPUT, RECIPE, RELEASE, RESULT, SOURCE, SYSTEM_MAP, TIMESTAMP, USER,
-    build_script, compiler_of, configure_script, read_result, require_programs, take_result,
+    CONFIG, HOME, OBJECTS, OUTPUT, RECIPE, RESULT, SOURCE, build_script, configure_script, read_result,
+    require_programs, take_result,
 };
 use super::tree::Tree;
 use crate::cache::{self, Cache};
 use crate::interrupt::Interrupt;
 use crate::sandbox::{Ending, Finished, Limits, Sandbox};
-use kernmark_validation::builds::{BuildIdentity, BuildRecord};
 use kernmark_validation::mail::Series;
 use kernmark_validation::plan::hex;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,23 +26,6 @@ use std::time::Duration;
 /// A clean build takes minutes; a machine that needs longer than this is lost.
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 const CONFIG_LIMIT: Duration = Duration::from_secs(300);
-
-/// One kernel image and what is known about it.
-#[derive(Debug, Clone)]
-pub struct Build {
-    /// For `builds.json`.
-    pub record: BuildRecord,
-    /// The bootable image.
-    pub image: PathBuf,
-    /// Text of System.map; written by the build, so hostile for a patched one.
-    pub system_map: String,
-    /// Text of the final .config.
-    pub config: String,
-    /// Object files that were compiled, relative to the top.
-    pub objects: BTreeSet<String>,
-    /// What the build did that no build needs: a phrase for each, for a person.
-    pub tampered: Vec<String>,
-}
 
 /// What a build is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +58,7 @@ pub struct Builder<'a> {
     logs: PathBuf,
     /// First lines of the versions of compiler and linker.
     toolchain: String,
+    whole_copies: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -92,7 +75,23 @@ impl<'a> Builder<'a> {
     ) -> Result<Self, BuildError> {
         require_programs(is_installed)?;
         let toolchain = format!("{}\n{}", version_line("gcc")?, version_line("ld")?);
-        Ok(Self { cache, tree, configuration, interrupt, logs: logs.to_owned(), toolchain })
+        Ok(Self {
+            cache,
+            tree,
+            configuration,
+            interrupt,
+            logs: logs.to_owned(),
+            toolchain,
+            whole_copies: false,
+        })
+    }
+
+    /// Gives each series whole copies of source and output instead of overlays. Chosen by itself
+    /// where overlays are refused; slower by the time that copying 2 GB takes.
+    #[must_use]
+    pub fn with_whole_copies(mut self) -> Self {
+        self.whole_copies = true;
+        self
     }
 
     /// The final .config, without building.
@@ -122,7 +121,7 @@ impl<'a> Builder<'a> {
             cache::write_whole(&finished_entry.join(CONFIG), &text)?;
             self.cache.publish(&finished_entry, "configs", &key)?;
         }
-        let config = text(&place.join(CONFIG))?;
+        let config = image::text(&place.join(CONFIG))?;
         let not_had = self.configuration.not_had(&config);
         if not_had.is_empty() { Ok(config) } else { Err(BuildError::Config { symbols: not_had }) }
     }
@@ -141,7 +140,7 @@ impl<'a> Builder<'a> {
                 self.build_base(&config, &key, progress)?;
             }
         }
-        self.load(&place.join("image"), None, "base", 0, Vec::new())
+        image::load(&place.join("image"), &self.tree.title, None, ("base", 0))
     }
 
     fn build_base(
@@ -221,9 +220,10 @@ impl<'a> Builder<'a> {
                     self.build_patched(base, &side, layers, &mut |p| progress(label, p))?;
                 }
             }
-            let tampered = text(&place.join(TAMPERED))?.lines().map(str::to_owned).collect();
-            let mut build = self.load(&place.join("image"), Some(&base.config), label, *count, tampered)?;
-            self.compare_identity(base, &build)?;
+            let mut build =
+                image::load(&place.join("image"), &self.tree.title, Some(&base.config), (label, *count))?;
+            build.tampered = image::text(&place.join(TAMPERED))?.lines().map(str::to_owned).collect();
+            image::require_same_identity(base, &build)?;
             let same = images.iter().find(|(image, _)| *image == build.record.image_sha256);
             build.record.same_image_as = same.map(|(_, label)| label.clone());
             images.push((build.record.image_sha256.clone(), label.clone()));
@@ -243,9 +243,17 @@ impl<'a> Builder<'a> {
             Some(layers) => layers,
             None => {
                 let base = self.cache.entry("bases", &self.base_key(&base.config));
-                kept.insert(Layers::new(self.cache, &self.tree.path, &base.join("output"))?)
+                let (source, output) = (&self.tree.path, base.join("output"));
+                let stop = self.interrupt.flag();
+                kept.insert(match self.whole_copies {
+                    true => Layers::of_kind(self.cache, source, &output, Kind::Copy, stop)?,
+                    false => Layers::new(self.cache, source, &output, stop)?,
+                })
             }
         };
+        if layers.applied() > side.count {
+            *layers = layers.afresh(self.cache, self.interrupt.flag())?;
+        }
         layers.apply(&side.series.patches[..side.count], side.series.total, self.interrupt.flag())?;
         let (sandbox, result) = layers.show(Sandbox::command("sh").args(["-c", &build_script()]))?;
         let finished = self.make(sandbox, 0, progress)?;
@@ -258,7 +266,7 @@ impl<'a> Builder<'a> {
         self.cache.publish(&entry, "images", side.key)?;
         if !tampered.is_empty() {
             // The next patch starts afresh: what this build left behind could change it.
-            *layers = layers.afresh(self.cache)?;
+            *layers = layers.afresh(self.cache, self.interrupt.flag())?;
         }
         Ok(())
     }
@@ -269,7 +277,7 @@ impl<'a> Builder<'a> {
     /// They are not.
     pub fn check_base(&self, base: &Build) -> Result<(), BuildError> {
         let place = self.cache.entry("bases", &self.base_key(&base.config));
-        let expected = text(&place.join(WITNESS))?;
+        let expected = image::text(&place.join(WITNESS))?;
         if self.witness(&place) == expected { Ok(()) } else { Err(BuildError::BaseChanged { place }) }
     }
 
@@ -315,56 +323,6 @@ impl<'a> Builder<'a> {
         Err(BuildError::DoesNotCompile { side: side.to_owned(), first_error: first_error(&said), log })
     }
 
-    fn load(
-        &self,
-        place: &Path,
-        base_config: Option<&str>,
-        label: &str,
-        patches: usize,
-        tampered: Vec<String>,
-    ) -> Result<Build, BuildError> {
-        let config = text(&place.join(CONFIG))?;
-        let release = text(&place.join(RELEASE))?.trim().to_owned();
-        let image = place.join(IMAGE);
-        let system_map = text(&place.join(SYSTEM_MAP))?;
-        let digest_of = |bytes: &[u8]| hex(&Sha256::digest(bytes));
-        let image_bytes = fs::read(&image).map_err(|e| cache::at(&image, e))?;
-        let record = BuildRecord {
-            label: label.to_owned(),
-            patches: u32::try_from(patches).expect("a series is short"),
-            source: self.tree.title.clone(),
-            identity: BuildIdentity {
-                compiler: compiler_of(&config),
-                config_sha256: canonical_sha256(&config, base_config),
-                timestamp: TIMESTAMP.into(),
-                user: USER.into(),
-                host: HOST.into(),
-                release_length: u32::try_from(release.len()).unwrap_or(u32::MAX),
-                release,
-            },
-            image_sha256: digest_of(&image_bytes),
-            system_map_sha256: digest_of(system_map.as_bytes()),
-            same_image_as: None,
-        };
-        let objects = text(&place.join(OBJECTS))?.lines().map(str::to_owned).collect();
-        Ok(Build { record, image, system_map, config, objects, tampered })
-    }
-
-    fn compare_identity(&self, base: &Build, build: &Build) -> Result<(), BuildError> {
-        let mut fields: Vec<String> = base
-            .record
-            .identity
-            .differences(&build.record.identity)
-            .iter()
-            .map(|f| (*f).to_owned())
-            .collect();
-        if fields.is_empty() {
-            return Ok(());
-        }
-        fields.extend(differences(&base.config, &build.config).into_iter().take(8));
-        Err(BuildError::Identity { side: build.record.label.clone(), fields })
-    }
-
     /// Steps of the last base build, whatever it was of; a first build has a known order of size.
     fn expected_steps(&self) -> u64 {
         let bases = self.cache.entry("bases", "");
@@ -405,9 +363,4 @@ fn version_line(program: &'static str) -> Result<String, BuildError> {
         .output()
         .map_err(|_| BuildError::ToolMissing { program, package: "gcc" })?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
-}
-
-fn text(path: &Path) -> Result<String, BuildError> {
-    let bytes = fs::read(path).map_err(|e| cache::at(path, e))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

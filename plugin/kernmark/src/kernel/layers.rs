@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Copy-on-write views of a base for one series, and what its builds did there
+//! The view that one series has of its base, copy-on-write where possible, and what its builds did there
 //! that no patch accounts for.
 
 use super::apply::{does_not_apply, git_apply};
 use super::error::BuildError;
 use super::recipe::{HOME, OUTPUT, RESULT, SOURCE};
 use crate::cache::{self, Cache, Scratch};
-use crate::sandbox::{Finished, Overlay, Sandbox, give_to_sandbox};
+use crate::sandbox::{Finished, Limits, Overlay, Sandbox, SandboxError, give_to_sandbox};
 use kernmark_validation::mail::Patch;
 use kernmark_validation::plan::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const APPLY_LIMIT: Duration = Duration::from_secs(300);
+const COPY_LIMIT: Duration = Duration::from_secs(1800);
 
 /// At most this many paths are named.
 const NAMED: usize = 20;
@@ -29,29 +31,73 @@ pub(super) struct Layers {
     scratch: Scratch,
     source: PathBuf,
     output: PathBuf,
+    kind: Kind,
     /// Patches applied so far.
     applied: usize,
     /// The changes to the source as the patches left them.
     expected: Stamps,
 }
 
+/// How a series gets its own view of the base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An overlay: made in no time.
+    Overlay,
+    /// A whole copy, where the file system of the cache cannot carry an
+    /// overlay: network file systems, containers whose root is an overlay.
+    Copy,
+}
+
 impl Layers {
-    /// Over the source tree `source` and the finished output of its base.
-    pub fn new(cache: &Cache, source: &Path, output: &Path) -> Result<Self, BuildError> {
+    /// Over the source tree `source` and the finished output of its base; by
+    /// overlays where they can be had.
+    pub fn new(
+        cache: &Cache,
+        source: &Path,
+        output: &Path,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, BuildError> {
+        let layers = Self::of_kind(cache, source, output, Kind::Overlay, interrupt)?;
+        let trial = layers.overlay(output, "output");
+        let tried = Sandbox::command("true").overlay(trial, OUTPUT, true).run(APPLY_LIMIT, interrupt);
+        match tried {
+            Ok(_) => Ok(layers),
+            // Had the sandbox itself been refused, copying is refused in the same words.
+            Err(SandboxError::Refused { .. }) => Self::of_kind(cache, source, output, Kind::Copy, interrupt),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Layers of one kind.
+    pub fn of_kind(
+        cache: &Cache,
+        source: &Path,
+        output: &Path,
+        kind: Kind,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, BuildError> {
         let scratch = cache.scratch()?;
-        for name in ["source", "output"] {
+        for (name, from) in [("source", source), ("output", output)] {
             let place = scratch.path().join(name);
             made(&place, "upper")?;
             made(&place, "work")?;
+            if kind == Kind::Copy {
+                copy(from, &place.join("upper"), interrupt)?;
+            }
         }
         made(scratch.path(), "home")?;
         let (source, output) = (source.to_owned(), output.to_owned());
-        Ok(Self { scratch, source, output, applied: 0, expected: Stamps::new() })
+        Ok(Self { scratch, source, output, kind, applied: 0, expected: Stamps::new() })
     }
 
     /// Clean layers over the same base.
-    pub fn afresh(&self, cache: &Cache) -> Result<Self, BuildError> {
-        Self::new(cache, &self.source, &self.output)
+    pub fn afresh(&self, cache: &Cache, interrupt: &AtomicBool) -> Result<Self, BuildError> {
+        Self::of_kind(cache, &self.source, &self.output, self.kind, interrupt)
+    }
+
+    /// How many patches are applied.
+    pub fn applied(&self) -> usize {
+        self.applied
     }
 
     /// Applies the patches of `patches` that are not applied yet.
@@ -59,11 +105,8 @@ impl Layers {
         for patch in &patches[self.applied..] {
             let diff = self.scratch.path().join("diff");
             cache::write_whole(&diff, patch.diff.as_bytes())?;
-            let finished = git_apply("/kernmark/diff")
-                .read_only(&diff, "/kernmark/diff")
-                .overlay(self.overlay(&self.source, "source"), SOURCE, true)
-                .directory(SOURCE)
-                .run(APPLY_LIMIT, interrupt)?;
+            let git = git_apply("/kernmark/diff").read_only(&diff, "/kernmark/diff").directory(SOURCE);
+            let finished = self.show_source(git).run(APPLY_LIMIT, interrupt)?;
             if !finished.success() {
                 return Err(does_not_apply(patch, total, &finished.stderr.text()));
             }
@@ -82,12 +125,26 @@ impl Layers {
             cache::remove_whole(&result).map_err(|e| cache::at(&result, e))?;
         }
         made(self.scratch.path(), "result")?;
-        let shown = sandbox
-            .overlay(self.overlay(&self.source, "source"), SOURCE, true)
-            .overlay(self.overlay(&self.output, "output"), OUTPUT, true)
+        let shown = self
+            .show_output(self.show_source(sandbox))
             .writable(self.scratch.path().join("home"), HOME)
             .writable(&result, RESULT);
         Ok((shown, result))
+    }
+
+    fn show_source(&self, sandbox: Sandbox) -> Sandbox {
+        self.show_layer(sandbox, &self.source, "source", SOURCE)
+    }
+
+    fn show_output(&self, sandbox: Sandbox) -> Sandbox {
+        self.show_layer(sandbox, &self.output, "output", OUTPUT)
+    }
+
+    fn show_layer(&self, sandbox: Sandbox, lower: &Path, name: &str, inside: &str) -> Sandbox {
+        match self.kind {
+            Kind::Overlay => sandbox.overlay(self.overlay(lower, name), inside, true),
+            Kind::Copy => sandbox.writable(self.upper(name), inside),
+        }
     }
 
     /// A directory of this series that no sandbox sees.
@@ -125,6 +182,26 @@ impl Layers {
         let work = self.scratch.path().join(name).join("work");
         Overlay { lower: vec![lower.to_owned()], upper: self.upper(name), work }
     }
+}
+
+/// Copies everything with its times, which make goes by. Blocks are shared
+/// where the file system can.
+fn copy(from: &Path, to: &Path, interrupt: &AtomicBool) -> Result<(), BuildError> {
+    let limits = Limits { files: 1_000_000, written: 16 << 30, ..Limits::BUILD };
+    let finished = Sandbox::command("cp")
+        .args(["--archive", "--reflink=auto", "/kernmark/from/.", "/kernmark/to"])
+        .read_only(from, "/kernmark/from")
+        .writable(to, "/kernmark/to")
+        .limits(limits)
+        .run(COPY_LIMIT, interrupt)?;
+    if finished.success() {
+        return Ok(());
+    }
+    let said = finished.stderr.text();
+    let kind = if said.contains("No space left") { ErrorKind::StorageFull } else { ErrorKind::Other };
+    let source =
+        std::io::Error::new(kind, said.lines().next().unwrap_or("cp failed").escape_debug().to_string());
+    Err(cache::at(to, source).into())
 }
 
 /// Makes `name` below `parent` and gives it to the sandbox user.

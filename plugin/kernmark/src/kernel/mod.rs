@@ -5,15 +5,17 @@ mod apply;
 mod build;
 mod config;
 mod error;
+mod image;
 mod layers;
 mod make_log;
 mod recipe;
 mod tree;
 
 pub use apply::{AppliedSeries, apply};
-pub use build::{Build, Builder, Progress};
+pub use build::{Builder, Progress};
 pub use config::{Configuration, canonical_sha256};
 pub use error::BuildError;
+pub use image::Build;
 pub use tree::{Tree, TreeSource};
 
 /// The config fragment of the emulator, merged onto tinyconfig.

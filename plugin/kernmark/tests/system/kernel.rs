@@ -185,6 +185,20 @@ fn a_change_and_its_undoing_give_the_base_bit_for_bit() {
 }
 
 #[test]
+fn whole_copies_give_the_same_image_as_overlays() {
+    let place = Place::new();
+    let builder = place.builder().with_whole_copies();
+    let base = builder.base(&mut |_| {}).expect("compiles");
+    let mut builds = Vec::new();
+    let counts = [(1, "patched".to_owned())];
+    builder
+        .patched(&base, &case("one-lock"), &counts, &mut |_, _| {}, &mut |build| builds.push(build))
+        .expect("compiles");
+    assert_eq!(builds[0].record.image_sha256, lock_image());
+    assert!(builds[0].tampered.is_empty(), "{:?}", builds[0].tampered);
+}
+
+#[test]
 fn a_hostile_build_is_named_and_changes_nothing_outside() {
     let place = Place::new();
     let before = place.builder().base(&mut |_| {}).expect("compiles");
