@@ -8,6 +8,7 @@ use crate::passes;
 use crate::signals;
 use crate::stop::{Exit, Stop};
 use crate::workloads::WORKLOADS;
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -139,7 +140,10 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
             }
             // Whoever reads the results alone must see why there are none.
             let text = error.to_string();
-            let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let first = match error.kind() {
+                ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command is given",
+                _ => text.lines().next().unwrap_or_default().trim_start_matches("error: "),
+            };
             return results.map_or(Exit::Usage, |writer| {
                 finish(&mut Emitter::new(Format::Jsonl, writer, true), |_| Err(Stop::Usage(first.into())))
             });
@@ -298,5 +302,9 @@ mod tests {
         let arguments = ["kernmark-board", "run", "--frobnicate"].map(str::to_owned);
         assert_eq!(run(arguments.into_iter(), Some(Box::new(shared.clone()))), Exit::Usage);
         assert!(shared.text().contains("failed: unexpected argument '--frobnicate'"), "{}", shared.text());
+        let shared = crate::emit::test_records::Shared::default();
+        let none = std::iter::once("kernmark-board".to_owned());
+        assert_eq!(run(none, Some(Box::new(shared.clone()))), Exit::Usage);
+        assert!(shared.text().contains("failed: no command is given"), "{}", shared.text());
     }
 }

@@ -16,6 +16,9 @@ use std::path::Path;
 /// Where settings and processors are described.
 const SYSFS: &str = "/sys";
 
+/// All operations of an arm are kept in memory until it is done, 16 bytes for each time.
+const MAX_OPERATIONS: u64 = 4_000_000;
+
 /// Measures.
 ///
 /// # Errors
@@ -30,19 +33,21 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     for (name, outcome) in knobs.outcomes() {
         note("before", &format!("setting.{name}"), outcome, out)?;
     }
-    for (key, value) in clock.facts() {
+    let (facts, fineness) = clock.examine();
+    for (key, value) in facts {
         note("before", key, &value, out)?;
     }
+    require(
+        fineness,
+        "see the clock source in the kernel's log; an emulated machine needs one CPU or tsc=reliable",
+        out,
+    )?;
     note("before", "harness.memory_locked", &lock_memory(), out)?;
     record_environment("before", out)?;
     let mut exit = Exit::Done;
     let mut void = None;
     for workload in workloads {
-        let amount = Amount {
-            samples: asked.samples.unwrap_or(workload.amount.samples),
-            operations: asked.operations.unwrap_or(workload.amount.operations).max(1),
-            warmups: asked.warmups.unwrap_or(workload.amount.warmups),
-        };
+        let amount = amount(asked, workload)?;
         let preemption = preemption(asked, workload, out)?;
         for arm in arms_of(workload, &asked.arms) {
             let done = run_arm(workload, arm, cpu, clock, amount, asked.single_operations, out);
@@ -59,6 +64,22 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     put_back(knobs, &|name| format!("setting.{name}"), &mut void, out)?;
     record_environment("after", out)?;
     void.map_or(Ok(exit), |reason| Err(Stop::Failed(reason)))
+}
+
+/// How much is measured: as asked for, else as the workload has it.
+fn amount(asked: &RunArguments, workload: &Workload) -> Result<Amount, Stop> {
+    let amount = Amount {
+        samples: asked.samples.unwrap_or(workload.amount.samples),
+        operations: asked.operations.unwrap_or(workload.amount.operations),
+        warmups: asked.warmups.unwrap_or(workload.amount.warmups),
+    };
+    match amount.samples.checked_mul(amount.operations) {
+        Some(1..=MAX_OPERATIONS) => Ok(amount),
+        Some(_) | None => Err(Stop::Usage(format!(
+            "{} samples of {} operations are not between 1 and {MAX_OPERATIONS} operations in all",
+            amount.samples, amount.operations
+        ))),
+    }
 }
 
 fn run_arm(
@@ -232,14 +253,15 @@ fn place(asked: &PlaceArguments, out: &mut Emitter) -> Result<Cpu, Stop> {
     ] {
         note("before", key, &value, out)?;
     }
-    let policy = ordinary_policy();
-    let (pass, detail) = (policy.pass, policy.detail.clone());
-    out.emit(Record::Check(policy))?;
-    if pass {
-        Ok(cpu)
-    } else {
-        Err(Stop::Failed(format!("{detail}; start it without nice, chrt and the like")))
-    }
+    require(ordinary_policy(), "start it without nice, chrt and the like", out)?;
+    Ok(cpu)
+}
+
+/// Reports a condition of the machine as a whole, without which nothing is worth measuring.
+fn require(check: wire::Check, advice: &str, out: &mut Emitter) -> Result<(), Stop> {
+    let missed = (!check.pass).then(|| Stop::Failed(format!("{}; {advice}", check.detail)));
+    out.emit(Record::Check(check))?;
+    missed.map_or(Ok(()), Err)
 }
 
 fn chosen(ids: &[String], arms: &[String]) -> Result<Vec<&'static Workload>, Stop> {

@@ -53,6 +53,12 @@ pub fn render(records: &[Record], status: &str) -> String {
                 line(format!("FAILED {} {} {}: {}", c.workload, c.arm, c.name, c.detail))
             }
             Record::Skip(s) => line(format!("skip {} {}: {}", s.workload, s.arm, s.reason)),
+            // Numbers of a clock that is not what it should be are not to be taken at face value.
+            Record::Environment(e)
+                if e.key == "clock.instead" || (e.key == "clock.gate" && e.value != "pass") =>
+            {
+                line(format!("caution: {} {}", e.key, e.value));
+            }
             Record::Environment(e) if only_environment => line(format!("{} = {}", e.key, e.value)),
             _ => {}
         }
@@ -78,10 +84,21 @@ fn coefficient_of_variation_percent(values: &[f64]) -> Option<f64> {
 mod tests {
     #[test]
     fn a_person_sees_numbers_and_what_is_missing() {
-        let text = super::render(&crate::emit::test_records::some(), "failed: gone");
-        for expected in
-            ["median", "100.250", "bare_remove", "skip kernfs.rmdir scx-cb: no sched_ext", "failed: gone"]
-        {
+        let mut records = crate::emit::test_records::some();
+        for (key, value) in [("clock.gate", "fail: hpet"), ("kernel.release", "6.12")] {
+            let (when, key, value) = ("before".into(), key.into(), value.into());
+            records.push(kernmark_wire::Record::Environment(kernmark_wire::Environment { when, key, value }));
+        }
+        let text = super::render(&records, "failed: gone");
+        assert!(!text.contains("kernel.release"), "buries the numbers:\n{text}");
+        for expected in [
+            "median",
+            "100.250",
+            "bare_remove",
+            "skip kernfs.rmdir scx-cb: no sched_ext",
+            "caution: clock.gate fail: hpet",
+            "failed: gone",
+        ] {
             assert!(text.contains(expected), "{expected} is missing in\n{text}");
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The clock of a run (workloads.md 1.2).
 
+use kernmark_wire::Check;
 use nix::time::{ClockId, clock_gettime};
 use std::arch::x86_64::_rdtsc;
 
@@ -8,6 +9,9 @@ use std::arch::x86_64::_rdtsc;
 const CALIBRATION_READS: usize = 100_000;
 /// A clock whose median read takes longer than this is a system call, not a read.
 const MAX_MEDIAN_READ: u64 = 100;
+/// A clock that advances in larger steps times nothing that is measured here; the kernel falls
+/// back to one that counts timer ticks (4 ms) when it trusts no other.
+const MAX_STEP: u64 = 1_000;
 /// How long the time stamp counter is held against CLOCK_MONOTONIC_RAW, ns.
 const RATE_WINDOW_NS: u64 = 2_000_000;
 /// The rate at which one tick is one ns, and in the emulator one instruction.
@@ -78,26 +82,40 @@ impl Clock {
         self.waiting.then(|| nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID))
     }
 
-    /// (field, value) pairs for the environment record: what a read costs, what the time stamp
-    /// counter counts, and whether this clock is fit to measure with.
-    pub fn facts(self) -> Vec<(&'static str, String)> {
-        let (minimum, median) = self.calibrate();
+    /// What the clock is worth: (field, value) pairs for the environment record, and whether it
+    /// is fine enough to measure with at all.
+    pub fn examine(self) -> (Vec<(&'static str, String)>, Check) {
+        let Calibration { minimum, median, step } = self.calibrate();
         let source =
             std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
                 .unwrap_or_default();
+        let source = source.trim();
         let mut facts = vec![
             ("clock.read_minimum", minimum.to_string()),
             ("clock.read_median", median.to_string()),
+            ("clock.step", step.map_or_else(|| "none seen".to_owned(), |step| step.to_string())),
             ("clock.tsc_hz", self.tsc_hz.to_string()),
             ("clock.tsc_counts", if tsc_counts_instructions() { "instructions" } else { "time" }.into()),
-            ("clock.gate", self.gate(median, source.trim())),
+            ("clock.gate", self.gate(median, source)),
         ];
         if self.asked == ClockName::Tsc && self.source != Source::Tsc {
             let reason =
                 format!("{}, because the time stamp counter runs at {} Hz", self.name(), self.tsc_hz);
             facts.push(("clock.instead", reason));
         }
-        facts
+        (facts, self.fineness(step, source))
+    }
+
+    fn fineness(self, step: Option<u64>, source: &str) -> Check {
+        let steps =
+            step.map_or_else(|| "longer than could be seen".to_owned(), |step| format!("of {step} ns"));
+        Check {
+            workload: String::new(),
+            arm: String::new(),
+            name: "clock".into(),
+            pass: step.is_some_and(|step| step <= MAX_STEP),
+            detail: format!("{} advances in steps {steps}, the clock source is {source}", self.name()),
+        }
     }
 
     fn gate(self, median: u64, source: &str) -> String {
@@ -111,8 +129,7 @@ impl Clock {
         }
     }
 
-    /// Smallest and median difference of back-to-back reads, ns.
-    fn calibrate(self) -> (u64, u64) {
+    fn calibrate(self) -> Calibration {
         let mut differences = vec![0_u64; CALIBRATION_READS];
         let mut last = self.now();
         for difference in &mut differences {
@@ -121,8 +138,20 @@ impl Clock {
             last = now;
         }
         differences.sort_unstable();
-        (differences[0], differences[CALIBRATION_READS / 2])
+        Calibration {
+            minimum: differences[0],
+            median: differences[CALIBRATION_READS / 2],
+            step: differences.into_iter().find(|d| *d > 0),
+        }
     }
+}
+
+/// Differences of back-to-back reads, ns.
+struct Calibration {
+    minimum: u64,
+    median: u64,
+    /// The smallest that is not zero; `None` when the clock stood still.
+    step: Option<u64>,
 }
 
 #[inline(always)]
@@ -210,7 +239,7 @@ mod tests {
         }
         let clock = Clock::new(ClockName::Tsc, false);
         assert_eq!(clock.name() == "tsc", counts_nanoseconds(clock.tsc_hz));
-        let instead = clock.facts().iter().any(|(key, _)| *key == "clock.instead");
+        let instead = clock.examine().0.iter().any(|(key, _)| *key == "clock.instead");
         assert_eq!(instead, clock.name() != "tsc");
     }
 
@@ -228,9 +257,18 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_of_timer_ticks_is_refused() {
+        let raw = clock(Source::Posix(ClockId::CLOCK_MONOTONIC_RAW), 0);
+        for (step, fine) in [(Some(1), true), (Some(1_000), true), (Some(4_000_250), false), (None, false)] {
+            assert_eq!(raw.fineness(step, "refined-jiffies").pass, fine, "{step:?}");
+        }
+    }
+
+    #[test]
     fn calibration_orders_minimum_and_median() {
-        let (minimum, median) = Clock::new(ClockName::MonotonicRaw, false).calibrate();
-        assert!(minimum <= median);
+        let found = Clock::new(ClockName::MonotonicRaw, false).calibrate();
+        assert!(found.minimum <= found.median);
+        assert!(found.step.is_some_and(|step| step > 0), "a clock that stands still");
     }
 
     #[test]
