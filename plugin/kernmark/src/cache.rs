@@ -14,7 +14,7 @@ pub enum CacheError {
     #[error("no place for the cache: set --cache, KERNMARK_CACHE or HOME")]
     NoPlace,
     /// The disk is full.
-    #[error("the disk of {} is full ({} MiB free); make room, then run the same command again", place.display(), free_bytes >> 20)]
+    #[error("the disk of {} is full ({} MiB free); source and builds take about 3 GiB: make room, then run the same command again", place.display(), free_bytes >> 20)]
     DiskFull {
         /// A directory on it.
         place: PathBuf,

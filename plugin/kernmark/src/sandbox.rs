@@ -237,6 +237,11 @@ impl Sandbox {
     }
 }
 
+/// Whether `program` is where sandboxed commands look for programs.
+pub fn is_installed(program: &str) -> bool {
+    arguments::PATH.split(':').any(|directory| Path::new(directory).join(program).exists())
+}
+
 /// Makes the existing directory `path` writable for sandboxed commands: as
 /// root it goes to uid 65534, otherwise it is the caller's already.
 ///

@@ -14,7 +14,7 @@ use super::recipe::{
 use super::tree::Tree;
 use crate::cache::{self, Cache};
 use crate::interrupt::Interrupt;
-use crate::sandbox::{Ending, Finished, Limits, Sandbox};
+use crate::sandbox::{Ending, Finished, Limits, Sandbox, is_installed};
 use kernmark_validation::mail::Series;
 use kernmark_validation::plan::hex;
 use sha2::{Digest, Sha256};
@@ -344,13 +344,6 @@ impl<'a> Builder<'a> {
         }
         hex(&hash.finalize()[..12])
     }
-}
-
-/// Whether `program` is where the sandbox would find it.
-fn is_installed(program: &str) -> bool {
-    ["/usr/local/bin", "/usr/bin", "/bin"]
-        .iter()
-        .any(|directory| Path::new(directory).join(program).is_file())
 }
 
 /// First line of what `program --version` prints.

@@ -34,7 +34,7 @@ exec "$@" 3>"$report"
 "#;
 
 /// Kept fixed: nothing of the caller's environment reaches a stranger's code.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What differs between hosts, looked up once by the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]

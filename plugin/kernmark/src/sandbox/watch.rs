@@ -6,7 +6,7 @@ mod usage;
 
 pub use usage::NetworkUse;
 
-use super::arguments::{Host, command_line};
+use super::arguments::{Host, PATH, command_line};
 use super::{Sandbox, SandboxError};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -110,7 +110,7 @@ pub(super) fn run(
     let mut child = Command::new(&line[0])
         .args(&line[1..])
         .env_clear()
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("PATH", PATH)
         .env("LC_ALL", "C")
         .current_dir("/")
         .stdin(std::mem::replace(&mut sandbox.stdin, Stdio::null()))
@@ -303,13 +303,10 @@ fn require_tools(host: &Host) -> Result<(), SandboxError> {
     if host.root {
         tools.push(("setpriv", "util-linux"));
     }
-    let places = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    for (tool, package) in tools {
-        if !places.iter().any(|place| Path::new(place).join(tool).exists()) {
-            return Err(SandboxError::ToolMissing { tool, package });
-        }
+    match tools.into_iter().find(|(tool, _)| !super::is_installed(tool)) {
+        Some((tool, package)) => Err(SandboxError::ToolMissing { tool, package }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The command was never started: setting the sandbox up failed.
