@@ -152,7 +152,8 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
     signals::install();
     match arguments.command {
         Command::List { format } => {
-            list(&format);
+            // Whoever closes the pipe early has seen enough.
+            let _ = std::io::stdout().write_all(list(&format).as_bytes());
             Exit::Done
         }
         Command::Run(asked) => with_emitter(&asked.output, results, |out| passes::run(&asked, out)),
@@ -164,7 +165,9 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
     }
 }
 
-fn list(format: &str) {
+fn list(format: &str) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
     if format == "json" {
         let list: Vec<serde_json::Value> = WORKLOADS
             .iter()
@@ -179,24 +182,27 @@ fn list(format: &str) {
                 })
             })
             .collect();
-        println!("{}", serde_json::Value::from(list));
-        return;
+        return format!("{}\n", serde_json::Value::from(list));
     }
+    let mut line = |l: String| writeln!(text, "{l}").expect("writing to a string");
     for w in WORKLOADS {
-        println!("{}: {}", w.id, w.summary);
+        line(format!("{}: {}", w.id, w.summary));
         for arm in w.arms {
-            println!("  arm {}: {}", arm.id, arm.summary);
+            line(format!("  arm {}: {}", arm.id, arm.summary));
         }
         for m in w.metrics {
             let decides = if m.primary { ", decides a verdict" } else { "" };
-            println!("  metric {}: {}, {} is better{decides}", m.id, m.unit, m.better);
+            line(format!("  metric {}: {}, {} is better{decides}", m.id, m.unit, m.better));
         }
         let Amount { samples, operations, warmups } = w.amount;
-        println!("  by default {samples} samples of {operations} operations, {warmups} warm-ups before each");
+        line(format!(
+            "  by default {samples} samples of {operations} operations, {warmups} warm-ups before each"
+        ));
         for need in w.needs {
-            println!("  needs {need}");
+            line(format!("  needs {need}"));
         }
     }
+    text
 }
 
 fn with_emitter(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SIGINT and SIGTERM as a flag, so that guards can put everything back.
+//! SIGINT, SIGTERM and SIGHUP (a lost connection) as a flag, so that guards can put everything back.
 
 use crate::stop::Stop;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -12,10 +12,10 @@ extern "C" fn note(_signal: nix::libc::c_int) {
     INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
-/// Turns SIGINT and SIGTERM into the flag that [`check`] looks at.
+/// Turns SIGINT, SIGTERM and SIGHUP into the flag that [`check`] looks at.
 pub fn install() {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         // SAFETY: the handler only stores to an atomic, which is async-signal-safe.
         let installed = unsafe { sigaction(signal, &action) };
         debug_assert!(installed.is_ok(), "sigaction on a valid signal");

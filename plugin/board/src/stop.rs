@@ -15,7 +15,7 @@ pub enum Stop {
     /// An operation failed, or a condition did not hold: the numbers are void.
     #[error("{0}")]
     Failed(String),
-    /// SIGINT or SIGTERM.
+    /// SIGINT, SIGTERM or SIGHUP.
     #[error("interrupted by a signal; everything changed was put back")]
     Interrupted,
     /// Results cannot be written.

@@ -157,7 +157,7 @@ fn a_signal_ends_a_run_in_order() {
     if !is_ordinary() {
         return;
     }
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let endless = ["--format", "jsonl", "--warmups", "18446744073709551615"];
         let mut child = board(&["run", "control.getppid", "--keep-settings"])
             .args(endless)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests over real parts: kernels, QEMU, git, kcidb-io. Run by `scripts/test`.
 
+#[path = "system/board.rs"]
+mod board;
 #[path = "system/experiment.rs"]
 mod experiment;
 #[path = "system/kcidb.rs"]

@@ -17,7 +17,7 @@ const MEASURE: &str = "run kernfs.rmdir control.getppid --arm scx-off --arm bare
                        --warmups 4 --clock tsc --single-operations --waiting";
 
 /// A boot of the base kernel with this /init, its files below `place`.
-fn boot(place: &Path, index: usize, init: &[u8], arguments: &str) -> Boot {
+pub fn boot(place: &Path, index: usize, init: &[u8], arguments: &str) -> Boot {
     let archive = initramfs(init);
     let path = place.join(format!("initramfs-{index}"));
     std::fs::write(&path, &archive).expect("writable");
@@ -33,7 +33,8 @@ fn boot(place: &Path, index: usize, init: &[u8], arguments: &str) -> Boot {
     }
 }
 
-fn run(runner: &dyn Runner, points: &Path, boots: &[Boot]) -> Vec<FinishedPoint> {
+/// Runs these boots to their ends.
+pub fn run(runner: &dyn Runner, points: &Path, boots: &[Boot]) -> Vec<FinishedPoint> {
     Schedule { runner, points, interrupt: &AtomicBool::new(false) }
         .run(boots, &mut |_| {})
         .expect("the host does its part")
