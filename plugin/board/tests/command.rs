@@ -3,6 +3,7 @@
 //! codes, signals. Nothing here changes a setting or needs root.
 
 use kernmark_wire::{Record, unframe};
+use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
@@ -157,7 +158,7 @@ fn a_signal_ends_a_run_in_order() {
     if !is_ordinary() {
         return;
     }
-    for signal in ["INT", "TERM", "HUP"] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let endless = ["--format", "jsonl", "--warmups", "18446744073709551615"];
         let mut child = board(&["run", "control.getppid", "--keep-settings"])
             .args(endless)
@@ -169,8 +170,8 @@ fn a_signal_ends_a_run_in_order() {
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
         stderr.read_line(&mut progress).expect("readable");
         assert!(progress.contains("sample 1/"), "{progress}");
-        let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|s| s.success()));
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+        nix::sys::signal::kill(pid, signal).expect("our own child");
         let mut text = Vec::new();
         child.stdout.take().expect("piped").read_to_end(&mut text).expect("readable");
         assert_eq!(child.wait().expect("ends").code(), Some(3), "{signal}");

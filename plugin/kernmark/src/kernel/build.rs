@@ -102,28 +102,39 @@ impl<'a> Builder<'a> {
         let key = self.key(&["config"]);
         let place = self.cache.entry("configs", &key);
         if !place.is_dir() {
-            let scratch = self.cache.scratch()?;
-            let output = made(scratch.path(), "output")?;
-            cache::write_whole(&scratch.path().join("fragment"), self.configuration.text().as_bytes())?;
-            let result = made(scratch.path(), "result")?;
-            let finished = Sandbox::command("sh")
-                .args(["-c", &configure_script()])
-                .read_only(&self.tree.path, SOURCE)
-                .read_only(scratch.path().join("fragment"), "/kernmark/fragment")
-                .writable(&output, OUTPUT)
-                .writable(&result, RESULT)
-                .limits(Limits::BUILD)
-                .run(CONFIG_LIMIT, self.interrupt.flag())?;
-            self.check(&finished, "the configuration")?;
-            let finished_entry = scratch.path().join("entry");
-            fs::create_dir(&finished_entry).map_err(|e| cache::at(&finished_entry, e))?;
-            let text = read_result(&result.join(CONFIG), "the configuration", "config")?;
-            cache::write_whole(&finished_entry.join(CONFIG), &text)?;
-            self.cache.publish(&finished_entry, "configs", &key)?;
+            let _lock = self.cache.lock("configs", &key)?;
+            if !place.is_dir() {
+                self.make_config(&key)?;
+            }
         }
         let config = image::text(&place.join(CONFIG))?;
         let not_had = self.configuration.not_had(&config);
         if not_had.is_empty() { Ok(config) } else { Err(BuildError::Config { symbols: not_had }) }
+    }
+
+    fn make_config(&self, key: &str) -> Result<(), BuildError> {
+        let scratch = self.cache.scratch()?;
+        let output = made(scratch.path(), "output")?;
+        let fragment = scratch.path().join("fragment");
+        cache::write_whole(&fragment, self.configuration.text().as_bytes())?;
+        let result = made(scratch.path(), "result")?;
+        let finished = Sandbox::command("sh")
+            .args(["-c", &configure_script()])
+            .read_only(&self.tree.path, SOURCE)
+            .read_only(&fragment, "/kernmark/fragment")
+            .writable(&output, OUTPUT)
+            .writable(&result, RESULT)
+            .limits(Limits::BUILD)
+            .run(CONFIG_LIMIT, self.interrupt.flag())?;
+        self.check(&finished, "the configuration")?;
+        let entry = scratch.path().join("entry");
+        fs::create_dir(&entry).map_err(|e| cache::at(&entry, e))?;
+        cache::write_whole(
+            &entry.join(CONFIG),
+            &read_result(&result.join(CONFIG), "the configuration", "config")?,
+        )?;
+        self.cache.publish(&entry, "configs", key)?;
+        Ok(())
     }
 
     /// The base kernel. An interrupted build is continued: make knows what is whole.

@@ -70,7 +70,11 @@ pub fn check(series: &Path, more: &[&str]) -> Run {
 /// The null series, one build for each patch; several tests look at it.
 pub fn null() -> &'static Run {
     static RUN: OnceLock<Run> = OnceLock::new();
-    RUN.get_or_init(|| check(&sample("null"), &["--each-patch"]))
+    RUN.get_or_init(|| {
+        let run = check(&sample("null"), &["--each-patch"]);
+        assert_eq!(run.code(), 0, "{}{}", run.stdout(), run.stderr());
+        run
+    })
 }
 
 pub fn sample(name: &str) -> PathBuf {
@@ -119,8 +123,7 @@ fn the_sample_series_is_longer_and_the_patch_is_named() {
 
 #[test]
 fn a_null_series_is_the_same_and_nothing_of_it_ran() {
-    let run = check(&sample("null"), &["--each-patch"]);
-    assert_eq!(run.code(), 0, "{}", run.stderr());
+    let run = null();
     assert!(
         run.first_line().starts_with("SAME, but 0 of the 1 changed functions were executed"),
         "{}",
@@ -240,8 +243,8 @@ fn an_interrupted_run_continues_from_what_is_there() {
         assert!(child.try_wait().expect("a child").is_none(), "ended before it could be interrupted");
         std::thread::yield_now();
     }
-    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-    assert!(interrupted.success());
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("our own child");
     assert_eq!(child.wait().expect("a child").code(), Some(3));
     let written = |n: &str| std::fs::metadata(points.join(n).join("point.json")).and_then(|m| m.modified());
     let before = written("1").expect("kept");

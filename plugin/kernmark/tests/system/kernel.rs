@@ -271,3 +271,23 @@ fn an_option_that_kconfig_does_not_have_is_named() {
     let error = builder.configure().expect_err("there is no such option").to_string();
     assert!(error.contains("CONFIG_KERNMARK_NONSENSE: asked y, got n"), "{error}");
 }
+
+#[test]
+fn two_that_start_at_once_do_not_disturb_each_other() {
+    let place = tempfile::tempdir().expect("temporary directory");
+    let options = ["UTS_NS".to_owned()];
+    let configure = || {
+        let cache = Cache::open(Some(place.path()), |_| None).expect("writable");
+        let interrupt = Interrupt::default();
+        // The tree of the shared cache; everything else is new here.
+        let tree = shared().tree.clone();
+        let configuration = Configuration::new(MINIMAL_CONFIG, &options);
+        let builder = Builder::new(&cache, &tree, configuration, &interrupt, place.path()).expect("tools");
+        builder.configure().expect("configures")
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let other = scope.spawn(configure);
+        (configure(), other.join().expect("no panic"))
+    });
+    assert_eq!(first, second);
+}
