@@ -37,6 +37,12 @@ pub struct Findings {
     /// Median of each metric in each boot, in the order of the boots.
     #[serde(default)]
     pub medians: Vec<BootMedian>,
+    /// Distribution of single operations in the first boot of each build.
+    #[serde(default)]
+    pub distributions: Vec<Distribution>,
+    /// The arm of each workload that stands without a prefix, by workload id.
+    #[serde(default)]
+    pub default_arms: BTreeMap<String, String>,
     /// Facts that all boots agree in: `kernfs.rmdir nodes` -> 26.
     pub facts: BTreeMap<String, u64>,
     /// Workloads and arms that did not run, with reason.
@@ -110,6 +116,25 @@ pub struct BootMedian {
     pub unit: String,
     /// The median.
     pub median: f64,
+}
+
+/// Distribution of single operations of one metric in one boot (3 significant digits).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Build label.
+    pub build: String,
+    /// Workload id.
+    pub workload: String,
+    /// Metric with its arm as prefix.
+    pub metric: String,
+    /// Unit of the values: `ns`, or `instructions` on the deterministic runner.
+    pub unit: String,
+    /// (highest value of the bucket, operations in it), ascending.
+    pub buckets: Vec<(u64, u64)>,
+    /// Smallest operation.
+    pub min: u64,
+    /// Largest operation.
+    pub max: u64,
 }
 
 /// How a cost grows with the number of objects.

@@ -6,13 +6,14 @@ mod json;
 mod kcidb;
 mod mail;
 mod names;
+mod number;
 mod story;
 mod templates;
 mod text;
 mod wrap;
 
 pub use kcidb::{KcidbError, patchset_hash};
-pub use mail::message_id;
+pub use mail::{Envelope, compose};
 pub use templates::Templates;
 
 use crate::findings::Findings;
@@ -48,7 +49,15 @@ pub enum ReportError {
         /// What is wrong, with its line.
         reason: String,
     },
-    /// A number has no place in KCIDB JSON.
+    /// An address cannot stand in a header.
+    #[error("write the mail: {what} {value:?} is no address; give it as \"Name <user@example.org>\"")]
+    Address {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        value: String,
+    },
+    /// Something has no place in KCIDB JSON.
     #[error(transparent)]
     Kcidb(#[from] KcidbError),
     /// A value cannot be written as JSON.
@@ -65,14 +74,22 @@ pub fn format(name: &str) -> Option<&'static Format> {
 mod tests {
     use super::*;
 
+    /// What formats share.
+    const SHARED: [&str; 6] = ["mod", "names", "number", "story", "templates", "wrap"];
+
     #[test]
     fn every_file_is_registered() {
         assert!(FORMATS.is_sorted_by_key(|f| f.name));
-        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/report"))
+        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/report"))
             .expect("source directory")
-            .map(|f| f.expect("entry").file_name().into_string().expect("utf-8"))
-            .filter(|f| !["mod.rs", "names.rs", "story.rs", "templates.rs", "wrap.rs"].contains(&f.as_str()))
-            .count();
-        assert_eq!(files, FORMATS.len(), "a file in report/ is not in the list");
+            .map(|f| f.expect("entry").path().file_stem().expect("named").to_str().expect("utf-8").to_owned())
+            .filter(|f| !SHARED.contains(&f.as_str()))
+            .collect();
+        files.sort();
+        assert_eq!(
+            files,
+            FORMATS.iter().map(|f| f.name).collect::<Vec<_>>(),
+            "each format has one file or directory in report/"
+        );
     }
 }

@@ -12,31 +12,29 @@ pub struct MetricName {
     pub operation: &'static str,
 }
 
+/// (workload, metric, long, short, operation), in alphabetical order.
 const NAMES: &[(&str, &str, &str, &str, &str)] = &[
     ("control.getppid", "call", "getppid()", "getppid()", "call"),
     ("kernfs.rmdir", "create", "mkdir() of a cgroup", "mkdir()", "mkdir"),
     ("kernfs.rmdir", "remove", "rmdir() of an empty cgroup", "rmdir()", "rmdir"),
 ];
 
+/// (workload, arm, words behind the metric), in alphabetical order.
+const ARMS: &[(&str, &str, &str)] = &[("kernfs.rmdir", "bare", "without controllers")];
+
 /// Names of a metric, its arm as prefix.
 pub fn metric_name(workload: &str, metric: &str) -> MetricName {
     let (arm, bare) = metric.rsplit_once('_').map_or((None, metric), |(arm, bare)| (Some(arm), bare));
     let found = NAMES.iter().find(|(w, m, ..)| *w == workload && (*m == metric || *m == bare));
-    let (long, short, operation, arm) = match found {
-        Some((_, m, long, short, operation)) => {
-            let arm = if *m == metric { None } else { arm };
-            ((*long).to_owned(), (*short).to_owned(), *operation, arm)
-        }
-        None => (format!("{workload} {metric}"), format!("{workload} {metric}"), "", None),
+    let Some((_, own, long, short, operation)) = found else {
+        let name = format!("{workload} {metric}");
+        return MetricName { long: name.clone(), short: name, operation: "" };
     };
-    match arm {
-        None => MetricName { long, short, operation },
-        Some(arm) => MetricName {
-            long: format!("{long} (arm {arm})"),
-            short: format!("{short} (arm {arm})"),
-            operation,
-        },
-    }
+    let words = arm.filter(|_| *own != metric).map_or_else(String::new, |arm| {
+        let known = ARMS.iter().find(|(w, a, _)| *w == workload && *a == arm);
+        known.map_or_else(|| format!(" (arm {arm})"), |(.., words)| format!(" {words}"))
+    });
+    MetricName { long: format!("{long}{words}"), short: format!("{short}{words}"), operation }
 }
 
 #[cfg(test)]
@@ -47,7 +45,8 @@ mod tests {
     fn arms_are_named_behind() {
         for (metric, long) in [
             ("remove", "rmdir() of an empty cgroup"),
-            ("bare_remove", "rmdir() of an empty cgroup (arm bare)"),
+            ("bare_remove", "rmdir() of an empty cgroup without controllers"),
+            ("scx-cb_remove", "rmdir() of an empty cgroup (arm scx-cb)"),
             ("other", "kernfs.rmdir other"),
         ] {
             assert_eq!(metric_name("kernfs.rmdir", metric).long, long);

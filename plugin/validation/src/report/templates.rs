@@ -10,7 +10,11 @@ use std::collections::BTreeMap;
 /// (name, text) of every embedded template.
 const EMBEDDED: &[(&str, &str)] = &[
     ("html/report.html.j2", include_str!("../../../../report-templates/html/report.html.j2")),
+    ("mail/details.txt.j2", include_str!("../../../../report-templates/mail/details.txt.j2")),
+    ("mail/path.txt.j2", include_str!("../../../../report-templates/mail/path.txt.j2")),
     ("mail/reply.txt.j2", include_str!("../../../../report-templates/mail/reply.txt.j2")),
+    ("mail/short.txt.j2", include_str!("../../../../report-templates/mail/short.txt.j2")),
+    ("mail/time.txt.j2", include_str!("../../../../report-templates/mail/time.txt.j2")),
     ("text/report.txt.j2", include_str!("../../../../report-templates/text/report.txt.j2")),
 ];
 
@@ -36,12 +40,14 @@ impl Templates {
     /// # Errors
     /// The template is wrong, or names a value that is not there.
     pub fn render(&self, name: &str, values: &impl serde::Serialize) -> Result<String, ReportError> {
-        let failed = |e: minijinja::Error| ReportError::Template {
-            name: name.to_owned(),
-            reason: format!("{e:#}").lines().next().unwrap_or_default().to_owned(),
+        let failed = |e: minijinja::Error| {
+            let place = match (e.name(), e.line()) {
+                (Some(name), Some(line)) => format!("{name}:{line}: "),
+                _ => String::new(),
+            };
+            let reason = format!("{place}{}", e.detail().map_or_else(|| e.kind().to_string(), str::to_owned));
+            ReportError::Template { name: name.to_owned(), reason }
         };
-        let embedded = EMBEDDED.iter().find(|(n, _)| *n == name).map(|(_, text)| *text);
-        let text = self.replaced.get(name).map(String::as_str).or(embedded).unwrap_or_default();
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         let syntax = SyntaxConfig::builder()
@@ -55,7 +61,13 @@ impl Templates {
             if name.ends_with(".html.j2") { AutoEscape::Html } else { AutoEscape::None }
         });
         environment.add_filter("fill", |text: String| wrap::fill(&text));
-        environment.add_template(name, text).map_err(failed)?;
+        environment.add_filter("ascii", |text: String| wrap::ascii(&wrap::one_line(&text)));
+        environment.add_filter("command", |text: String| wrap::command(&text));
+        environment.add_filter("shorten", |text: String, width: usize| wrap::shorten(&text, width));
+        for (name, embedded) in EMBEDDED {
+            let text = self.replaced.get(*name).map_or(*embedded, String::as_str);
+            environment.add_template(name, text).map_err(failed)?;
+        }
         let template = environment.get_template(name).map_err(failed)?;
         template.render(minijinja::Value::from(minijinja::value::Serde(values))).map_err(failed)
     }
@@ -73,6 +85,21 @@ mod tests {
             templates.render("text/report.txt.j2", &BTreeMap::from([("a", 1)])).expect_err("undefined");
         assert!(error.to_string().contains("text/report.txt.j2"), "{error}");
         assert!(error.to_string().contains(":2"), "{error}");
+    }
+
+    #[test]
+    fn every_file_is_embedded() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../report-templates");
+        let mut files = Vec::new();
+        for directory in std::fs::read_dir(root).expect("templates") {
+            let directory = directory.expect("entry").path();
+            for file in std::fs::read_dir(&directory).expect("directory") {
+                let path = file.expect("entry").path();
+                files.push(path.strip_prefix(root).expect("below").to_str().expect("utf-8").to_owned());
+            }
+        }
+        files.sort();
+        assert_eq!(files, Templates::names().collect::<Vec<_>>());
     }
 
     #[test]

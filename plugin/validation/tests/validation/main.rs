@@ -5,4 +5,5 @@ mod changed;
 mod compare;
 mod orders;
 mod path;
+mod report;
 mod time;
