@@ -89,14 +89,15 @@ pub fn case(name: &str) -> PathBuf {
 fn the_sample_series_is_longer_and_the_patch_is_named() {
     let run = check(&sample("kernfs-removal"), &["--each-patch", "--format", "mail"]);
     assert_eq!(run.code(), 1, "{}", run.stderr());
-    let mail = run.stdout();
+    // Paragraphs are filled, so words may stand on either side of a line end.
+    let mail = run.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
         "In-Reply-To: <20261005-kernfs-removal-2@example.org>",
         "LONGER: rmdir() of an empty cgroup executes",
         "with this patch (2/2)",
-        "each of its 26 kernfs\nnodes",
-        "the same in all boots",
-        "ilookup 0 -> 26, 25 of them\nreturn NULL",
+        "each of its 26 kernfs nodes",
+        "the same in all 18 boots",
+        "ilookup 0 -> 26, 25 of them return NULL",
     ] {
         assert!(mail.contains(expected), "{expected:?} is missing in\n{mail}");
     }
@@ -124,11 +125,8 @@ fn the_sample_series_is_longer_and_the_patch_is_named() {
 #[test]
 fn a_null_series_is_the_same_and_nothing_of_it_ran() {
     let run = null();
-    assert!(
-        run.first_line().starts_with("SAME, but 0 of the 1 changed functions were executed"),
-        "{}",
-        run.stdout()
-    );
+    assert!(run.first_line().starts_with("SAME: "), "{}", run.stdout());
+    assert!(run.first_line().ends_with("executed: 0 of 1 changed functions"), "{}", run.stdout());
     let findings = run.findings();
     assert_eq!(findings.builds[1].same_image_as.as_deref(), Some("base"), "a comment changes no image");
     assert_ne!(findings.builds[2].image_sha256, findings.builds[0].image_sha256);

@@ -29,7 +29,7 @@ impl Address {
     pub fn parse(text: &str) -> Result<Self, String> {
         let line = one_line(text);
         let (name, address) = match line.rsplit_once('<') {
-            Some((name, rest)) => (name.trim(), rest.strip_suffix('>').unwrap_or(rest)),
+            Some((name, rest)) => (name.trim(), rest.strip_suffix('>').ok_or_else(|| text.to_owned())?),
             None => ("", line.as_str()),
         };
         let inner = name.strip_prefix('"').and_then(|n| n.strip_suffix('"'));

@@ -65,6 +65,8 @@ pub struct Story {
     pub not_available: Vec<(String, String)>,
     /// What builds did that no build should.
     pub tampering: Vec<(String, String)>,
+    /// Why only boards can tell what this costs: changed locking or structure layout.
+    pub for_boards: Vec<String>,
     /// The console around trouble, escaped.
     pub excerpt: String,
     /// `time` evidence: how far repeats are apart.
@@ -151,6 +153,7 @@ impl Story {
             skips: findings.skips.clone(),
             not_available: findings.not_available.clone(),
             tampering: findings.tampering.clone(),
+            for_boards: findings.for_boards.clone(),
             excerpt: findings.excerpt.clone(),
             noise: gates::noise(findings, headline),
             board: board(findings),
@@ -194,7 +197,7 @@ pub fn headline(findings: &Findings) -> Option<&Comparison> {
     of_metric()
         .find(|c| c.new_build == headline.culprit && is_step(findings, c))
         .or_else(|| of_metric().find(|c| c.new_build == headline.culprit))
-        .or_else(|| of_metric().last())
+        .or_else(|| of_metric().next_back())
 }
 
 /// The number of the one patch whose step a comparison is, where it is one.
@@ -358,7 +361,7 @@ fn order(findings: &Findings) -> String {
     let labels: Vec<&str> =
         plan.order.iter().filter_map(|i| plan.builds.get(*i)).map(|b| b.label.as_str()).collect();
     let half = labels.len() / 2;
-    let mirrored = labels.len() % 2 == 0 && labels.iter().eq(labels.iter().rev());
+    let mirrored = labels.len().is_multiple_of(2) && labels.iter().eq(labels.iter().rev());
     let shown = if mirrored { &labels[..half] } else { &labels[..] };
     let list = match shown {
         [first, .., last] if shown.len() > NAMED => format!("{first} to {last}"),
