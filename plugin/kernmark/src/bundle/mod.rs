@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The bundle: one directory with everything of one experiment, one file for
+//! each value of the flow. `findings.json` comes last and gathers the others; a
+//! report is made from it after they were found to agree with it.
+
+mod file;
+
+use crate::cache::{CacheError, write_whole};
+use crate::exit::Failure;
+use kernmark_validation::builds::BuildsFile;
+use kernmark_validation::findings::Findings;
+use kernmark_validation::mail::{Series, SeriesFile};
+use kernmark_validation::plan::Plan;
+use kernmark_validation::report::{FORMATS, ReportError, Templates};
+use std::path::{Path, PathBuf};
+
+const SERIES: &str = "series.json";
+const PLAN: &str = "plan.json";
+const BUILDS: &str = "builds.json";
+const COMPARISON: &str = "comparison.json";
+const VERDICT: &str = "verdict.json";
+const EXECUTED: &str = "executed.json";
+const FINDINGS: &str = "findings.json";
+
+/// A bundle directory.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    path: PathBuf,
+}
+
+/// Why a bundle cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The disk.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// A report cannot be made.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// There is no finished experiment in it.
+    #[error("{}: there is no finished experiment here ({source}); run the experiment to its end first", path.display())]
+    Unfinished {
+        /// The file that is missing.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A file of another version.
+    #[error("{} has version {found}, this kernmark reads version {}; use the kernmark that wrote it", path.display(), file::VERSION)]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+    },
+    /// A field that this program does not know.
+    #[error("{}: unknown field {field}; use the kernmark that wrote it, or take the field out", path.display())]
+    UnknownField {
+        /// The file.
+        path: PathBuf,
+        /// Where in it: `inner[1].colour`.
+        field: String,
+    },
+    /// A stage's own file says something else than the findings.
+    #[error("{} and {FINDINGS} do not agree: one of them was changed after the experiment; run it again, or take the original back", path.display())]
+    Disagree {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {reason}; was it written by another version, or changed by hand?", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+}
+
+impl From<BundleError> for Failure {
+    fn from(error: BundleError) -> Self {
+        let message = error.to_string();
+        match error {
+            BundleError::Cache(_) => Self::host(message),
+            // The embedded templates are ours.
+            BundleError::Report(_) => Self::bug(message),
+            BundleError::Unfinished { .. }
+            | BundleError::Version { .. }
+            | BundleError::UnknownField { .. }
+            | BundleError::Disagree { .. }
+            | BundleError::Damaged { .. } => Self::usage(message),
+        }
+    }
+}
+
+impl Bundle {
+    /// The bundle at `path`; makes the directory.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(path: &Path) -> Result<Self, BundleError> {
+        std::fs::create_dir_all(path).map_err(|e| crate::cache::at(path, e))?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// The bundle at `path`, which is there.
+    pub fn open(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where points go.
+    pub fn points(&self) -> PathBuf {
+        self.path.join("points")
+    }
+
+    /// Where untimed boots go.
+    pub fn observations(&self) -> PathBuf {
+        self.path.join("observations")
+    }
+
+    /// Where logs of failed builds go.
+    pub fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    /// The plan, where one was frozen here.
+    pub fn plan(&self) -> Option<Plan> {
+        file::read(&self.path.join(PLAN)).ok()
+    }
+
+    /// Whether an experiment was finished here.
+    pub fn is_finished(&self) -> bool {
+        self.path.join(FINDINGS).is_file()
+    }
+
+    /// Writes what is fixed before the first boot: series, patches as they are applied, plan.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub fn freeze(&self, series: &Series, plan: &Plan) -> Result<(), BundleError> {
+        self.write_patches(series)?;
+        file::write(&self.path.join(SERIES), &series_file(series))?;
+        file::write(&self.path.join(PLAN), plan)
+    }
+
+    /// Writes the record of all builds.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_builds(&self, builds: &BuildsFile) -> Result<(), BundleError> {
+        file::write(&self.path.join(BUILDS), builds)
+    }
+
+    /// Writes comparison, verdict and every report, the findings last: their presence
+    /// says that the experiment is finished.
+    ///
+    /// # Errors
+    /// A file cannot be written, or a report cannot be made.
+    pub fn finish(&self, findings: &Findings, templates: &Templates) -> Result<(), BundleError> {
+        file::write(&self.path.join(COMPARISON), &findings.comparison)?;
+        file::write(&self.path.join(VERDICT), &findings.verdict)?;
+        file::write(&self.path.join(EXECUTED), &findings.executed)?;
+        for format in FORMATS {
+            let text = (format.render)(findings, templates)?;
+            write_whole(&self.path.join(format.file), text.as_bytes())?;
+        }
+        file::write(&self.path.join(FINDINGS), findings)
+    }
+
+    /// Reads the findings back.
+    ///
+    /// # Errors
+    /// The experiment is not finished, a file is damaged or of another version, or the files
+    /// contradict each other.
+    pub fn findings(&self) -> Result<Findings, BundleError> {
+        let findings: Findings = file::read(&self.path.join(FINDINGS))?;
+        let agree = [
+            (SERIES, file::agrees(&self.path.join(SERIES), &series_file(&findings.series))?),
+            (PLAN, file::agrees(&self.path.join(PLAN), &findings.plan)?),
+            (BUILDS, file::agrees(&self.path.join(BUILDS), &builds_file(&findings))?),
+            (COMPARISON, file::agrees(&self.path.join(COMPARISON), &findings.comparison)?),
+            (VERDICT, file::agrees(&self.path.join(VERDICT), &findings.verdict)?),
+            (EXECUTED, file::agrees(&self.path.join(EXECUTED), &findings.executed)?),
+        ];
+        match agree.iter().find(|(_, agrees)| !agrees) {
+            None => Ok(findings),
+            Some((name, _)) => Err(BundleError::Disagree { path: self.path.join(name) }),
+        }
+    }
+
+    /// One file for each patch, named by its number, as `git apply` takes it and as its digest is
+    /// taken.
+    fn write_patches(&self, series: &Series) -> Result<(), BundleError> {
+        let directory = self.path.join("patches");
+        std::fs::create_dir_all(&directory).map_err(|e| crate::cache::at(&directory, e))?;
+        for patch in &series.patches {
+            let path = directory.join(format!("{:04}.patch", patch.index));
+            write_whole(&path, patch.diff.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn series_file(series: &Series) -> SeriesFile {
+    SeriesFile { version: 1, series: vec![series.clone()], problems: Vec::new() }
+}
+
+fn builds_file(findings: &Findings) -> BuildsFile {
+    BuildsFile { version: 1, builds: findings.builds.clone() }
+}
+
+/// The templates, with those of `directory` in place of the embedded ones.
+///
+/// # Errors
+/// A file of that directory cannot be read, or none has the name of a template.
+pub fn templates(directory: Option<&Path>) -> Result<Templates, Failure> {
+    let mut templates = Templates::default();
+    let Some(directory) = directory else { return Ok(templates) };
+    let mut found = false;
+    for name in Templates::names() {
+        let path = directory.join(name);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                found = true;
+                templates.replace(name, text);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::usage(format!("{}: {error}", path.display()))),
+        }
+    }
+    if found {
+        return Ok(templates);
+    }
+    let names: Vec<&str> = Templates::names().collect();
+    Err(Failure::usage(format!("{} holds none of the templates {}", directory.display(), names.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_bundle_says_so() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let bundle = Bundle::create(&place.path().join("new")).expect("writable");
+        assert!(!bundle.is_finished() && bundle.plan().is_none());
+        let error = bundle.findings().expect_err("nothing there");
+        assert!(error.to_string().contains("no finished experiment"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_with_its_place() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        std::fs::write(place.path().join(FINDINGS), "{\"version\": 1,\n\"series\": 1}").expect("writable");
+        let error = Bundle::open(place.path()).findings().expect_err("damaged").to_string();
+        assert!(error.contains("findings.json") && error.contains("line 2"), "{error}");
+    }
+
+    /// Findings of a whole experiment.
+    const FINISHED: &str = include_str!("../../../validation/tests/report/findings/path-longer.json");
+
+    fn finished(place: &Path) -> (Bundle, Findings) {
+        let findings: Findings = serde_json::from_str(FINISHED).expect("a fixture");
+        let bundle = Bundle::create(place).expect("writable");
+        bundle.freeze(&findings.series, &findings.plan).expect("writable");
+        bundle.write_builds(&builds_file(&findings)).expect("writable");
+        bundle.finish(&findings, &Templates::default()).expect("writable");
+        (bundle, findings)
+    }
+
+    #[test]
+    fn a_finished_bundle_reads_back_whole() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let (bundle, findings) = finished(place.path());
+        assert!(bundle.is_finished());
+        assert_eq!(bundle.findings().expect("just written"), findings);
+        assert_eq!(bundle.plan().as_ref(), Some(&findings.plan));
+        for format in FORMATS {
+            assert!(place.path().join(format.file).is_file(), "{}", format.file);
+        }
+        let mut left: Vec<_> = std::fs::read_dir(place.path()).expect("readable").flatten().collect();
+        left.retain(|e| e.file_name().to_string_lossy().starts_with('.'));
+        assert!(left.is_empty(), "temporary files are left: {left:?}");
+        assert!(place.path().join("patches/0002.patch").is_file());
+    }
+
+    #[test]
+    fn a_file_changed_afterwards_is_named() {
+        for (name, from, to) in [
+            (COMPARISON, "\"SAME\"", "\"LONGER\""),
+            (VERDICT, "\"exit_code\": 1", "\"exit_code\": 0"),
+            (PLAN, "\"threshold_percent\": 5.0", "\"threshold_percent\": 50.0"),
+            (BUILDS, "gcc", "clang"),
+            (EXECUTED, "__kernfs_remove", "kernfs_get"),
+            (SERIES, "kernfs", "sysfs"),
+        ] {
+            let place = tempfile::tempdir().expect("temporary directory");
+            let (bundle, _) = finished(place.path());
+            let path = place.path().join(name);
+            let text = std::fs::read_to_string(&path).expect("readable");
+            assert!(text.contains(from), "{name} has no {from}");
+            std::fs::write(&path, text.replacen(from, to, 1)).expect("writable");
+            let error = bundle.findings().expect_err(name).to_string();
+            assert!(error.contains(name) && error.contains("do not agree"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_templates_is_refused() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let error = templates(Some(place.path())).expect_err("empty").to_string();
+        assert!(error.contains("mail/reply.txt.j2"), "{error}");
+    }
+}
