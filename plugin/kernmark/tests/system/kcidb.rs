@@ -25,6 +25,21 @@ fn reports_of_good_and_failed_experiments_are_accepted() {
 }
 
 #[test]
+fn every_kind_of_report_is_accepted() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../validation/tests/report/golden");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(golden).expect("goldens") {
+        let path = entry.expect("entry").path();
+        if path.to_string_lossy().ends_with(".kcidb.json") {
+            let (valid, said) = is_valid(&path);
+            assert!(valid, "{}: {said}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{seen} reports");
+}
+
+#[test]
 fn the_validator_refuses_what_is_wrong() {
     let text =
         std::fs::read_to_string(null().place.path().join("bundle/report.kcidb.json")).expect("readable");

@@ -182,6 +182,8 @@ fn pages_hold_no_script_and_ask_nobody() {
         for forbidden in ["src=", "href=", "javascript:", "onload="] {
             assert!(tags.iter().all(|tag| !tag.contains(forbidden)), "{case} has a tag with {forbidden}");
         }
+        let turned = page.chars().find(|c| ('\u{202a}'..='\u{202e}').contains(c) || *c == '\u{1b}');
+        assert_eq!(turned, None, "{case}: nobody reads another text than the bytes say");
         assert!(page.contains("name=\"viewport\""), "{case}");
         assert!(page.starts_with("<!DOCTYPE html>"), "{case}");
     }

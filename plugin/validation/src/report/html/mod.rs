@@ -65,7 +65,14 @@ pub fn render(findings: &Findings, templates: &Templates) -> Result<String, Repo
         protocol: findings.protocol_sha256.clone(),
         started: findings.provenance.started.clone(),
     };
-    templates.render("html/report.html.j2", &page)
+    Ok(visible(&templates.render("html/report.html.j2", &page)?))
+}
+
+/// Control characters and those that turn the direction of text are shown as replacement
+/// characters: nobody reads another text than the bytes say.
+fn visible(page: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    page.chars().map(|c| if (c.is_control() && c != '\n') || turns(c) { '\u{fffd}' } else { c }).collect()
 }
 
 fn function(function: &FunctionFate) -> FunctionRow {

@@ -14,7 +14,7 @@ use crate::findings::Findings;
 use crate::mail::Patch;
 use crate::plan::{PlannedBuild, hex};
 use crate::verdict::Outcome;
-use objects::{Build, Checkout, Id, Report, Resource, Status, Text, Version};
+use objects::{Build, Checkout, Id, Report, Resource, Status, Text, Url, Version};
 use sha2::{Digest, Sha256};
 
 /// Why findings have no KCIDB form.
@@ -29,6 +29,14 @@ pub enum KcidbError {
         what: String,
         /// What it is instead.
         value: f64,
+    },
+    /// The bundle's address is none.
+    #[error(
+        "report to KCIDB: the address of the bundle {url:?} must start with https:// or http:// and a host"
+    )]
+    Url {
+        /// As given.
+        url: String,
     },
     /// An origin of other characters.
     #[error(
@@ -78,7 +86,7 @@ fn report(findings: &Findings) -> Result<Report, KcidbError> {
         tests: Vec::new(),
     };
     for planned in &findings.plan.builds {
-        let checkout = run.checkout(planned);
+        let checkout = run.checkout(planned)?;
         let build = run.build(planned, &checkout.id);
         report.tests.extend(tests_of::tests(&run, planned, &build)?);
         report.checkouts.push(checkout);
@@ -98,7 +106,7 @@ impl<'a> Run<'a> {
         [&self.findings.protocol_sha256, &self.findings.provenance.started]
     }
 
-    fn checkout(&self, planned: &PlannedBuild) -> Checkout {
+    fn checkout(&self, planned: &PlannedBuild) -> Result<Checkout, KcidbError> {
         let findings = self.findings;
         let patches = self.patches(planned);
         let hash = patchset_hash(patches);
@@ -123,30 +131,34 @@ impl<'a> Run<'a> {
         } else {
             format!("{tree} with {} of {} patches of: {}", patches.len(), series.total, series.title)
         };
-        Checkout {
+        Ok(Checkout {
             id: Id::new(self.origin, "ck", &parts),
             origin: self.origin.to_owned(),
             tree_name: Text::new(tree.split_whitespace().next().unwrap_or("unknown")),
             git_commit_hash: commit,
             git_repository_branch: Text::new(&branch),
-            patchset_files: self.patch_files(patches),
+            patchset_files: self.patch_files(patches)?,
             patchset_hash: hash,
             message_id: mail.filter(|id| id.contains('@')).map(Text::new),
             comment: Text::new(&comment),
             start_time: self.started.clone(),
             valid: true,
             misc: [("kernmark_protocol_sha256", Text::new(protocol))].into(),
-        }
+        })
     }
 
-    fn patch_files(&self, patches: &[Patch]) -> Vec<Resource> {
-        let Some(url) = &self.findings.provenance.bundle_url else { return Vec::new() };
-        let url = url.trim_end_matches('/');
+    /// A file of the bundle; none of a private run.
+    fn file(&self, name: &str, path: &str) -> Result<Option<Resource>, KcidbError> {
+        let Some(bundle) = &self.findings.provenance.bundle_url else { return Ok(None) };
+        Ok(Some(Resource { name: name.to_owned(), url: Url::new(bundle, path)? }))
+    }
+
+    fn patch_files(&self, patches: &[Patch]) -> Result<Vec<Resource>, KcidbError> {
         let file = |patch: &Patch| {
             let name = format!("{:04}.patch", patch.index);
-            Resource { url: Text::new(&format!("{url}/patches/{name}")), name }
+            self.file(&name, &format!("patches/{name}")).transpose()
         };
-        patches.iter().map(file).collect()
+        patches.iter().filter_map(file).collect()
     }
 
     fn build(&self, planned: &PlannedBuild, checkout: &Id) -> Build {
@@ -204,11 +216,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn output_files(&self) -> Vec<Resource> {
-        let Some(url) = &self.findings.provenance.bundle_url else { return Vec::new() };
-        let url = url.trim_end_matches('/');
-        let file = |name: &str| Resource { name: name.to_owned(), url: Text::new(&format!("{url}/{name}")) };
-        ["report.html", "findings.json", "comparison.json"].map(file).to_vec()
+    fn output_files(&self) -> Result<Vec<Resource>, KcidbError> {
+        let names = ["report.html", "findings.json", "comparison.json"];
+        names.iter().filter_map(|name| self.file(name, name).transpose()).collect()
     }
 }
 

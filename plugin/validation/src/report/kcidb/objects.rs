@@ -110,7 +110,7 @@ pub struct Environment {
 #[derive(Debug, Clone, Serialize)]
 pub struct Resource {
     pub name: String,
-    pub url: Text,
+    pub url: Url,
 }
 
 /// What came out. FAIL is for SLOWER alone, a plain measurement is DONE.
@@ -171,6 +171,27 @@ impl Text {
     /// The same, at most [`EXCERPT`] characters of it.
     pub fn excerpt(text: &str) -> Self {
         Self(Self::new(text).0.chars().take(EXCERPT).collect())
+    }
+}
+
+/// A file below the bundle's address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Url(String);
+
+impl Url {
+    /// `base/path`; characters that no URI holds (RFC 3986) are escaped.
+    ///
+    /// # Errors
+    /// `base` is no http or https address.
+    pub fn new(base: &str, path: &str) -> Result<Self, KcidbError> {
+        let host = base.strip_prefix("https://").or_else(|| base.strip_prefix("http://"));
+        if !host.is_some_and(|host| host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[')) {
+            return Err(KcidbError::Url { url: base.to_owned() });
+        }
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&b);
+        let whole = format!("{}/{path}", base.trim_end_matches('/'));
+        let escape = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+        Ok(Self(whole.bytes().map(escape).collect()))
     }
 }
 
@@ -241,6 +262,19 @@ mod tests {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let error = Number::new("kernmark.x of base", value, "ns").expect_err("not finite").to_string();
             assert!(error.contains("kernmark.x of base"), "{error}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_escaped_or_refused() {
+        for (base, url) in [
+            ("https://k.example.org/r/", "https://k.example.org/r/a.json"),
+            ("http://127.0.0.1:8/x \"y\"", "http://127.0.0.1:8/x%20%22y%22/a.json"),
+        ] {
+            assert_eq!(Url::new(base, "a.json").expect(base).0, url);
+        }
+        for base in ["", "k.example.org", "file:///tmp", "https://", "javascript:x"] {
+            assert!(Url::new(base, "a.json").is_err(), "{base}");
         }
     }
 

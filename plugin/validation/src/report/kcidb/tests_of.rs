@@ -21,13 +21,13 @@ pub fn tests(run: &Run<'_>, planned: &PlannedBuild, build: &Build) -> Result<Vec
             tests.push(measurement(run, planned, build, metric, &median.unit)?);
         }
     }
-    tests.extend(missing(run, planned, build, &measured));
+    tests.extend(missing(run, planned, build, &measured)?);
     if run.findings.plan.builds.last().is_some_and(|last| last.label == planned.label) {
-        tests.extend(run.findings.skips.iter().map(|(what, reason)| {
+        for (what, reason) in &run.findings.skips {
             let (workload, arm) = what.split_once(' ').unwrap_or((what, ""));
             let path = TestPath::new(&["kernmark", workload, arm]);
-            test(run, build, path, Status::Skip, format!("skipped: {reason}"))
-        }));
+            tests.push(test(run, build, path, Status::Skip, format!("skipped: {reason}"))?);
+        }
     }
     Ok(tests)
 }
@@ -84,7 +84,7 @@ fn measurement(
             format!("boot {}{seed}: {} {unit}\n", m.boot, number(m.median))
         })
         .collect();
-    let mut test = test(run, build, path, status, comment);
+    let mut test = test(run, build, path, status, comment)?;
     test.number = Some(Number::new(&what, value, unit)?);
     test.log_excerpt = Some(Text::excerpt(&excerpt));
     test.misc.extend(misc);
@@ -115,7 +115,12 @@ fn claim<'a>(run: &Run<'a>, planned: &PlannedBuild, workload: &str, metric: &str
 
 /// Workloads of the plan without any number from this build: nothing came (MISS), the boot went
 /// wrong (ERROR), or there was nothing to boot (SKIP).
-fn missing(run: &Run<'_>, planned: &PlannedBuild, build: &Build, measured: &[(&str, &str)]) -> Vec<Test> {
+fn missing(
+    run: &Run<'_>,
+    planned: &PlannedBuild,
+    build: &Build,
+    measured: &[(&str, &str)],
+) -> Result<Vec<Test>, KcidbError> {
     let findings = run.findings;
     let twin =
         findings.builds.iter().find(|b| b.label == planned.label).and_then(|b| b.same_image_as.clone());
@@ -135,11 +140,11 @@ fn missing(run: &Run<'_>, planned: &PlannedBuild, build: &Build, measured: &[(&s
         .iter()
         .filter(|w| !measured.iter().any(|(workload, _)| *workload == w.id))
         .map(|w| {
-            let mut test = test(run, build, TestPath::new(&["kernmark", &w.id]), status, reason.clone());
+            let mut test = test(run, build, TestPath::new(&["kernmark", &w.id]), status, reason.clone())?;
             if status == Status::Error && !findings.excerpt.is_empty() {
                 test.log_excerpt = Some(Text::excerpt(&findings.excerpt));
             }
-            test
+            Ok(test)
         })
         .collect()
 }
@@ -150,8 +155,14 @@ fn is_of(place: &str, label: &str) -> bool {
     place == label || place == name || place.strip_prefix(&name).is_some_and(|rest| rest.starts_with('-'))
 }
 
-fn test(run: &Run<'_>, build: &Build, path: TestPath, status: Status, comment: String) -> Test {
-    Test {
+fn test(
+    run: &Run<'_>,
+    build: &Build,
+    path: TestPath,
+    status: Status,
+    comment: String,
+) -> Result<Test, KcidbError> {
+    Ok(Test {
         id: Id::new(run.origin, "t", &[build.id.as_str(), path.as_str(), &comment]),
         origin: run.origin.to_owned(),
         build_id: build.id.clone(),
@@ -162,13 +173,13 @@ fn test(run: &Run<'_>, build: &Build, path: TestPath, status: Status, comment: S
         status,
         number: None,
         start_time: run.started.clone(),
-        output_files: run.output_files(),
+        output_files: run.output_files()?,
         misc: [
             ("runtime", Text::new(&run.findings.plan.runner)),
             ("kernmark_protocol_sha256", Text::new(&run.findings.protocol_sha256)),
         ]
         .into(),
-    }
+    })
 }
 
 fn environment(run: &Run<'_>) -> Environment {
