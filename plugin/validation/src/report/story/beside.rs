@@ -16,7 +16,12 @@ pub struct Same {
     pub bound: String,
     /// What they are called, with their change where it is not nothing.
     pub names: Vec<String>,
+    /// The bound is so wide that nobody would call this the same.
+    pub coarse: bool,
 }
+
+/// From this bound on nothing is claimed, percent: the operation's own spread is too wide.
+const COARSE_PERCENT: f64 = 3.0;
 
 /// A metric beside the finding that did not stay the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -87,10 +92,11 @@ impl Beside {
             Some(0.0) | None => name,
             change => format!("{name} ({})", percent(change)),
         };
-        let bound = bound(own_bound(comparison));
+        let percent = own_bound(comparison);
+        let (bound, coarse) = (bound(percent), percent > COARSE_PERCENT);
         match self.same.iter_mut().find(|s| s.bound == bound) {
             Some(same) => same.names.push(name),
-            None => self.same.push(Same { bound, names: vec![name] }),
+            None => self.same.push(Same { bound, names: vec![name], coarse }),
         }
     }
 }
