@@ -3,7 +3,7 @@
 
 use crate::builds::BuildRecord;
 use crate::changed::Executed;
-use crate::compare::ComparisonFile;
+use crate::compare::{ComparisonFile, Measurement, Values};
 use crate::mail::Series;
 use crate::plan::Plan;
 use crate::verdict::Verdict;
@@ -129,12 +129,38 @@ pub struct Distribution {
     pub metric: String,
     /// Unit of the values: `ns`, or `instructions` on the deterministic runner.
     pub unit: String,
-    /// (highest value of the bucket, operations in it), ascending.
+    /// (lowest value of the bucket, operations in it), ascending.
     pub buckets: Vec<(u64, u64)>,
     /// Smallest operation.
     pub min: u64,
     /// Largest operation.
     pub max: u64,
+}
+
+impl Distribution {
+    /// The distribution of one measurement of `build`, without the time an operation waited;
+    /// `None` where only a summary is known.
+    pub fn of(build: &str, measurement: &Measurement) -> Option<Self> {
+        let Values::Samples(values) = &measurement.values else { return None };
+        let mut buckets: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut whole: Vec<u64> = Vec::new();
+        for value in values.iter().filter(|v| v.is_finite()) {
+            // Saturating: a clock does not run backwards, and no operation takes 500 years.
+            let value = value.round() as u64;
+            let width = 10_u64.pow(value.checked_ilog10().unwrap_or(0).saturating_sub(2));
+            *buckets.entry(value - value % width).or_insert(0) += 1;
+            whole.push(value);
+        }
+        Some(Self {
+            build: build.to_owned(),
+            workload: measurement.workload.clone(),
+            metric: measurement.metric.clone(),
+            unit: measurement.unit.clone(),
+            buckets: buckets.into_iter().collect(),
+            min: *whole.iter().min()?,
+            max: *whole.iter().max()?,
+        })
+    }
 }
 
 /// How a cost grows with the number of objects.
@@ -177,4 +203,35 @@ pub struct Provenance {
     pub bundle_url: Option<String>,
     /// KCIDB origin.
     pub origin: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measurement(values: Values) -> Measurement {
+        Measurement {
+            workload: "w".into(),
+            metric: "m".into(),
+            unit: "instructions".into(),
+            better: "lower".into(),
+            values,
+            waiting: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn buckets_keep_three_digits_and_every_operation() {
+        let samples = Values::Samples(vec![41_844.0, 41_899.0, 41_900.0, 7.0, 0.0, 1_234_567.0]);
+        let found = Distribution::of("base", &measurement(samples)).expect("samples");
+        assert_eq!(found.buckets, [(0, 1), (7, 1), (41_800, 2), (41_900, 1), (1_230_000, 1)]);
+        assert_eq!((found.min, found.max), (0, 1_234_567));
+    }
+
+    #[test]
+    fn a_summary_has_no_distribution() {
+        let summary = Values::Summary { median: 1.0, cv_percent: None };
+        assert_eq!(Distribution::of("base", &measurement(summary)), None);
+        assert_eq!(Distribution::of("base", &measurement(Values::Samples(vec![]))), None);
+    }
 }

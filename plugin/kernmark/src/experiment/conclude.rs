@@ -15,7 +15,7 @@ use kernmark_validation::compare::{
     ComparisonFile, ExecutedCount, Point, Values, compare_path, growth, median, sizes,
 };
 use kernmark_validation::findings::{BootMedian, Distribution, Findings, Provenance};
-use kernmark_validation::plan::{Evidence, PlannedPoint};
+use kernmark_validation::plan::Evidence;
 use kernmark_validation::samples::{PointIdentity, PointLog, metric_with_arm, to_point};
 use kernmark_validation::verdict::decide;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ pub fn conclude(
             .unwrap_or_default(),
         growth,
         medians: medians(&points),
-        distributions: distributions(&prepared, &measured),
+        distributions: distributions(&points),
         default_arms: base_log
             .and_then(|l| l.start.as_ref())
             .map(|s| s.default_arms.clone().into_iter().collect())
@@ -201,31 +201,14 @@ fn medians(points: &[Point]) -> Vec<BootMedian> {
         .collect()
 }
 
-/// Distributions of the first boot of each build. The clock of this runner counts instructions.
-fn distributions(prepared: &Prepared, measured: &Measured) -> Vec<Distribution> {
-    let planned = prepared.plan.points();
-    let builds = &prepared.plan.builds;
-    let first_of = |index: usize| {
-        let is_first = |p: &&PlannedPoint| {
-            p.index == index && planned.iter().all(|o| o.build != p.build || o.index >= index)
-        };
-        planned.iter().find(is_first).map(|p| builds[p.build].label.clone())
-    };
-    measured
-        .points
+/// Distributions of the first boot of each build.
+fn distributions(points: &[Point]) -> Vec<Distribution> {
+    let is_first = |(at, point): &(usize, &Point)| points[..*at].iter().all(|p| p.build != point.build);
+    points
         .iter()
-        .filter_map(|p| Some((first_of(p.record.index)?, &p.log)))
-        .flat_map(|(build, log)| {
-            log.histograms.iter().map(move |h| Distribution {
-                build: build.clone(),
-                workload: h.workload.clone(),
-                metric: metric_with_arm(log, &h.workload, &h.arm, &h.metric),
-                unit: "instructions".into(),
-                buckets: h.buckets.clone(),
-                min: h.min,
-                max: h.max,
-            })
-        })
+        .enumerate()
+        .filter(is_first)
+        .flat_map(|(_, point)| point.measurements.iter().filter_map(|m| Distribution::of(&point.build, m)))
         .collect()
 }
 

@@ -13,7 +13,7 @@ const MARGIN: f64 = 3.0;
 const BARS: usize = 48;
 /// Height of the tallest bar, px.
 const BAR_HEIGHT: f64 = 40.0;
-/// Share of operations that decides the right end of a histogram; what lies beyond is told in words.
+/// Share of operations at which a histogram ends on either side; what lies beyond is told in words.
 const SHOWN: f64 = 0.95;
 
 /// One metric: a row for each build.
@@ -73,9 +73,11 @@ pub struct BarRow {
     pub label: String,
     /// Operations.
     pub count: u64,
-    /// Operations right of the plot.
+    /// Operations left and right of the plot.
     pub beyond: u64,
-    /// The largest one.
+    /// The smallest operation.
+    pub min: u64,
+    /// The largest operation.
     pub max: u64,
     /// The bars.
     pub bars: Vec<Bar>,
@@ -156,7 +158,7 @@ fn histogram(findings: &Findings, workload: &str, metric: &str) -> Option<Bars> 
         .iter()
         .filter(|d| d.workload == workload && d.metric == metric && !d.buckets.is_empty())
         .collect();
-    let low = of_metric.iter().map(|d| d.min).min()?;
+    let low = of_metric.iter().map(|d| quantile(d, 1.0 - SHOWN)).min()?;
     let high = of_metric.iter().map(|d| quantile(d, SHOWN)).max()?.max(low.saturating_add(1));
     let rows: Vec<BarRow> = of_metric.iter().map(|d| bar_row(d, low, high)).collect();
     Some(Bars { left: low.to_string(), right: high.to_string(), rows })
@@ -178,11 +180,11 @@ fn bar_row(distribution: &Distribution, low: u64, high: u64) -> BarRow {
     let mut counts = [0_u64; BARS];
     let mut beyond = 0;
     for (value, operations) in &distribution.buckets {
-        if *value > high {
+        if !(low..=high).contains(value) {
             beyond += operations;
             continue;
         }
-        let share = value.saturating_sub(low) as f64 / (high - low) as f64;
+        let share = (value - low) as f64 / (high - low) as f64;
         // In range: a share of 1 belongs to the last bar.
         let index = ((share * BARS as f64) as usize).min(BARS - 1);
         counts[index] += operations;
@@ -203,6 +205,7 @@ fn bar_row(distribution: &Distribution, low: u64, high: u64) -> BarRow {
         label: distribution.build.clone(),
         count: distribution.buckets.iter().map(|b| b.1).sum(),
         beyond,
+        min: distribution.min,
         max: distribution.max,
         bars: bars.collect(),
     }
@@ -232,10 +235,10 @@ mod tests {
 
     #[test]
     fn no_operation_is_lost() {
-        let wide = distribution(&[(100, 90), (200, 9), (100_000, 1)]);
-        assert_eq!(quantile(&wide, SHOWN), 200);
+        let wide = distribution(&[(3, 1), (100, 89), (200, 9), (100_000, 1)]);
+        assert_eq!((quantile(&wide, 1.0 - SHOWN), quantile(&wide, SHOWN)), (100, 200));
         let row = bar_row(&wide, 100, 200);
-        assert_eq!((row.count, row.beyond, row.max, row.bars.len()), (100, 1, 100_000, 2));
+        assert_eq!((row.count, row.beyond, row.min, row.max, row.bars.len()), (100, 2, 3, 100_000, 2));
         assert_eq!((row.bars[0].height.as_str(), row.bars[1].height.as_str()), ("40.0", "4.0"));
     }
 }
