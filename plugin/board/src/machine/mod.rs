@@ -3,6 +3,8 @@
 
 mod environment;
 mod knobs;
+#[cfg(test)]
+mod synthetic;
 mod topology;
 
 pub use environment::{counts, environment, identity};
