@@ -2,8 +2,9 @@
 //! The command line; PID 1 gets the same one from the kernel.
 
 use crate::emit::{Emitter, Format};
+use crate::list;
 use crate::machine::CpuList;
-use crate::measure::{Amount, ClockName};
+use crate::measure::ClockName;
 use crate::passes;
 use crate::signals;
 use crate::stop::{Exit, Stop};
@@ -44,9 +45,12 @@ enum Command {
 pub struct RunArguments {
     /// Workload ids; all of them by default.
     pub workloads: Vec<String>,
-    /// Arms; the default arm of each workload by default.
+    /// Arms; by default those that each workload measures on a board.
     #[arg(long = "arm")]
     pub arms: Vec<String>,
+    /// Arms and amounts for the deterministic emulator instead.
+    #[arg(long)]
+    pub emulator: bool,
     /// Samples for each arm.
     #[arg(long)]
     pub samples: Option<u64>,
@@ -104,6 +108,19 @@ pub struct PlaceArguments {
     /// Refuse a machine with another number of CPUs online.
     #[arg(long, value_name = "N")]
     pub expect_cpus: Option<usize>,
+    /// Sets a parameter of a workload; see the list.
+    #[arg(long = "set", value_name = "ID=VALUE", value_parser = pair)]
+    pub parameters: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (id, value) = text.split_once('=').ok_or("write it as ID=VALUE")?;
+    let known = WORKLOADS.iter().flat_map(|w| w.parameters).any(|parameter| parameter.id == id);
+    if known {
+        Ok((id.to_owned(), value.to_owned()))
+    } else {
+        Err(format!("no workload has a parameter {id:?}"))
+    }
 }
 
 /// How and where results are written.
@@ -153,7 +170,7 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
     match arguments.command {
         Command::List { format } => {
             // Whoever closes the pipe early has seen enough.
-            let _ = std::io::stdout().write_all(list(&format).as_bytes());
+            let _ = std::io::stdout().write_all(list::render(&format).as_bytes());
             Exit::Done
         }
         Command::Run(asked) => with_emitter(&asked.output, results, |out| passes::run(&asked, out)),
@@ -163,46 +180,6 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
             Ok(Exit::Done)
         }),
     }
-}
-
-fn list(format: &str) -> String {
-    use std::fmt::Write;
-    let mut text = String::new();
-    if format == "json" {
-        let list: Vec<serde_json::Value> = WORKLOADS
-            .iter()
-            .map(|w| {
-                serde_json::json!({
-                    "id": w.id, "summary": w.summary, "needs": w.needs,
-                    "arms": w.arms.iter().map(|a| serde_json::json!({"id": a.id, "summary": a.summary})).collect::<Vec<_>>(),
-                    "metrics": w.metrics.iter().map(|m| serde_json::json!({
-                        "id": m.id, "unit": m.unit, "better": m.better, "primary": m.primary})).collect::<Vec<_>>(),
-                    "parameters": {"samples": w.amount.samples, "operations": w.amount.operations, "warmups": w.amount.warmups},
-                    "preemption": w.preemption,
-                })
-            })
-            .collect();
-        return format!("{}\n", serde_json::Value::from(list));
-    }
-    let mut line = |l: String| writeln!(text, "{l}").expect("writing to a string");
-    for w in WORKLOADS {
-        line(format!("{}: {}", w.id, w.summary));
-        for arm in w.arms {
-            line(format!("  arm {}: {}", arm.id, arm.summary));
-        }
-        for m in w.metrics {
-            let decides = if m.primary { ", decides a verdict" } else { "" };
-            line(format!("  metric {}: {}, {} is better{decides}", m.id, m.unit, m.better));
-        }
-        let Amount { samples, operations, warmups } = w.amount;
-        line(format!(
-            "  by default {samples} samples of {operations} operations, {warmups} warm-ups before each"
-        ));
-        for need in w.needs {
-            line(format!("  needs {need}"));
-        }
-    }
-    text
 }
 
 fn with_emitter(

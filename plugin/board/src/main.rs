@@ -5,6 +5,7 @@
 mod cli;
 mod emit;
 mod init;
+mod list;
 mod machine;
 mod measure;
 mod observe;

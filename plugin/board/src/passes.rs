@@ -3,11 +3,13 @@
 
 use crate::cli::{ObserveArguments, OutputArguments, PlaceArguments, RunArguments};
 use crate::emit::Emitter;
-use crate::machine::{Knobs, Topology, counts, environment, identity};
-use crate::measure::{Amount, Clock, Cpu, measure, ordinary_policy, pin};
+use crate::machine::{CpuList, Knobs, Topology, counts, environment, identity};
+use crate::measure::{
+    Amount, Clock, Cpu, Manner, Outcome, Planned, measure, ordinary_policy, pin, report_facts,
+};
 use crate::observe;
 use crate::stop::{Exit, Stop};
-use crate::workloads::{self, Session, WORKLOADS, Workload};
+use crate::workloads::{self, Arm, Condition, Parameters, Setting, WORKLOADS, Workload};
 use kernmark_wire as wire;
 use kernmark_wire::Record;
 use std::collections::BTreeMap;
@@ -28,7 +30,7 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     let workloads = chosen(&asked.workloads, &asked.arms)?;
     let clock = Clock::new(asked.clock, asked.waiting);
     start("run", clock.name(), &asked.output, out)?;
-    let cpu = place(&asked.place, out)?;
+    let place = Place::take(&asked.place, out)?;
     let knobs = if asked.keep_settings { Knobs::keep() } else { Knobs::apply(Path::new(SYSFS)) };
     for (name, outcome) in knobs.outcomes() {
         note("before", &format!("setting.{name}"), outcome, out)?;
@@ -46,12 +48,23 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     record_environment("before", out)?;
     let mut exit = Exit::Done;
     let mut void = None;
+    let manner = Manner { clock, single_operations: asked.single_operations };
     for workload in workloads {
-        let amount = amount(asked, workload)?;
+        let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
+        for (id, value) in parameters.all() {
+            note("before", &format!("parameter.{}.{id}", workload.id), value, out)?;
+        }
+        let arms = arms_of(workload, asked);
+        let planned = arms
+            .iter()
+            .map(|&arm| {
+                let setting = place.setting(arm, &parameters);
+                Ok(Planned { arm, amount: amount(asked, workload, arm, arms.len())?, setting })
+            })
+            .collect::<Result<Vec<_>, Stop>>()?;
         let preemption = preemption(asked, workload, out)?;
-        for arm in arms_of(workload, &asked.arms) {
-            let done = run_arm(workload, arm, cpu, clock, amount, asked.single_operations, out);
-            match skipped(workload, arm, done, out)? {
+        for (arm, done) in arms.iter().zip(measure(workload, &planned, manner, out)?) {
+            match skipped(workload, arm.id, done, out)? {
                 None => {}
                 Some(Problem::Skipped) if asked.workloads.is_empty() => {}
                 Some(Problem::Skipped) => exit = Exit::Missing,
@@ -66,43 +79,22 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     void.map_or(Ok(exit), |reason| Err(Stop::Failed(reason)))
 }
 
-/// How much is measured: as asked for, else as the workload has it.
-fn amount(asked: &RunArguments, workload: &Workload) -> Result<Amount, Stop> {
+/// How much is measured of an arm: as asked for, else as the workload has it.
+fn amount(asked: &RunArguments, workload: &Workload, arm: &'static Arm, arms: usize) -> Result<Amount, Stop> {
+    let usual = if asked.emulator { workload.emulator } else { arm.amount };
     let amount = Amount {
-        samples: asked.samples.unwrap_or(workload.amount.samples),
-        operations: asked.operations.unwrap_or(workload.amount.operations),
-        warmups: asked.warmups.unwrap_or(workload.amount.warmups),
+        samples: asked.samples.unwrap_or(usual.samples),
+        operations: asked.operations.unwrap_or(usual.operations),
+        warmups: asked.warmups.unwrap_or(usual.warmups),
     };
-    match amount.samples.checked_mul(amount.operations) {
+    let total = amount.samples.checked_mul(amount.operations).and_then(|n| n.checked_mul(arms as u64));
+    match total {
         Some(1..=MAX_OPERATIONS) => Ok(amount),
         Some(_) | None => Err(Stop::Usage(format!(
-            "{} samples of {} operations are not between 1 and {MAX_OPERATIONS} operations in all",
+            "{} samples of {} operations in {arms} arms are not between 1 and {MAX_OPERATIONS} operations in all",
             amount.samples, amount.operations
         ))),
     }
-}
-
-fn run_arm(
-    workload: &Workload,
-    arm: &str,
-    cpu: Cpu,
-    clock: Clock,
-    amount: Amount,
-    single: bool,
-    out: &mut Emitter,
-) -> Result<Vec<wire::Check>, Stop> {
-    let mut session = (workload.prepare)(arm)?;
-    facts(workload, arm, session.as_mut(), out)?;
-    let elsewhere = measure(workload, arm, session.as_mut(), (clock, cpu), amount, single, out)?;
-    let mut checks = session.finish()?;
-    checks.push(wire::Check {
-        workload: workload.id.into(),
-        arm: arm.into(),
-        name: "affinity".into(),
-        pass: elsewhere == 0 && cpu.is_here(),
-        detail: format!("CPU {}, {elsewhere} operations ended elsewhere", cpu.0),
-    });
-    Ok(checks)
 }
 
 /// Counts function calls, untimed.
@@ -112,13 +104,16 @@ fn run_arm(
 pub fn observe(asked: &ObserveArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     let workloads = chosen(&asked.workloads, &asked.arms)?;
     start("observe", "none", &asked.output, out)?;
-    place(&asked.place, out)?;
+    let place = Place::take(&asked.place, out)?;
     let mut exit = Exit::Done;
     let mut void = None;
     for workload in workloads {
-        for arm in arms_of(workload, &asked.arms) {
-            let done = observe_arm(workload, arm, &asked.functions, out);
-            match skipped(workload, arm, done, out)? {
+        let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
+        let own: Vec<&'static Arm> =
+            workload.arms.iter().filter(|a| asked.arms.iter().any(|id| id == a.id)).collect();
+        for arm in if own.is_empty() { vec![&workload.arms[0]] } else { own } {
+            let done = observe_arm(workload, &place.setting(arm, &parameters), &asked.functions, out);
+            match skipped(workload, arm.id, done, out)? {
                 None => {}
                 Some(Problem::Skipped) => exit = Exit::Missing,
                 Some(Problem::Void(reason)) => void = void.or(Some(reason)),
@@ -130,27 +125,16 @@ pub fn observe(asked: &ObserveArguments, out: &mut Emitter) -> Result<Exit, Stop
 
 fn observe_arm(
     workload: &Workload,
-    arm: &str,
+    setting: &Setting<'_>,
     functions: &[String],
     out: &mut Emitter,
-) -> Result<Vec<wire::Check>, Stop> {
-    observe::profile(workload, arm, out)?;
-    let mut session = (workload.prepare)(arm)?;
-    facts(workload, arm, session.as_mut(), out)?;
-    observe::operations(workload, arm, session.as_mut(), functions, out)?;
+) -> Outcome {
+    observe::profile(workload, setting, out)?;
+    let mut prepared = (workload.prepare)(setting)?;
+    let session = prepared.session();
+    report_facts(workload.id, setting.arm, &session.facts()?, out)?;
+    observe::operations(workload, setting.arm, session, functions, out)?;
     session.finish()
-}
-
-fn facts(workload: &Workload, arm: &str, session: &mut dyn Session, out: &mut Emitter) -> Result<(), Stop> {
-    for (name, value) in session.facts()? {
-        out.emit(Record::Fact(wire::Fact {
-            workload: workload.id.into(),
-            arm: arm.into(),
-            name: name.into(),
-            value,
-        }))?;
-    }
-    Ok(())
 }
 
 /// Why an arm yields no numbers.
@@ -165,15 +149,21 @@ enum Problem {
 fn skipped(
     workload: &Workload,
     arm: &str,
-    done: Result<Vec<wire::Check>, Stop>,
+    done: Outcome,
     out: &mut Emitter,
 ) -> Result<Option<Problem>, Stop> {
     match done {
-        Ok(checks) => {
-            let failed = checks.iter().find(|c| !c.pass);
-            let reason = failed.map(|c| format!("{} {}: {}: {}", c.workload, c.arm, c.name, c.detail));
-            for check in checks {
-                out.emit(Record::Check(check))?;
+        Ok(conditions) => {
+            let failed = conditions.iter().find(|c| !c.pass);
+            let reason = failed.map(|c| format!("{} {arm}: {}: {}", workload.id, c.name, c.detail));
+            for Condition { name, pass, detail } in conditions {
+                out.emit(Record::Check(wire::Check {
+                    workload: workload.id.into(),
+                    arm: arm.into(),
+                    name: name.into(),
+                    pass,
+                    detail,
+                }))?;
             }
             Ok(reason.map(Problem::Void))
         }
@@ -227,34 +217,54 @@ fn put_back(
     Ok(())
 }
 
-/// Pins this thread where asked, and records where that is.
-fn place(asked: &PlaceArguments, out: &mut Emitter) -> Result<Cpu, Stop> {
-    let topology = Topology::read(Path::new(SYSFS));
-    if let Some(expected) = asked.expect_cpus {
-        let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
-        if online != i64::try_from(expected).ok() {
-            return Err(Stop::Failed(format!(
-                "{} CPUs are online where {expected} were expected; an emulated machine without ACPI needs \
-                 -smp {expected},sockets={expected}",
-                online.unwrap_or_default()
-            )));
+/// The processors of this machine, and which of them measures.
+struct Place<'a> {
+    topology: Topology,
+    cpu: Cpu,
+    asked_cpus: Option<&'a CpuList>,
+}
+
+impl<'a> Place<'a> {
+    /// Pins this thread where asked, and records where that is.
+    fn take(asked: &'a PlaceArguments, out: &mut Emitter) -> Result<Self, Stop> {
+        let topology = Topology::read(Path::new(SYSFS));
+        if let Some(expected) = asked.expect_cpus {
+            let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+            if online != i64::try_from(expected).ok() {
+                return Err(Stop::Failed(format!(
+                    "{} CPUs are online where {expected} were expected; an emulated machine without ACPI needs \
+                     -smp {expected},sockets={expected}",
+                    online.unwrap_or_default()
+                )));
+            }
+        }
+        let cpu = match &asked.cpus {
+            Some(list) => pin(&list.0, false)?,
+            None => pin(&topology.physical_performance.0, true)?,
+        };
+        for (key, value) in [
+            ("harness.cpu", cpu.0.to_string()),
+            ("cpu.performance", topology.performance.to_string()),
+            ("cpu.efficiency", topology.efficiency.to_string()),
+            ("cpu.physical_performance", topology.physical_performance.to_string()),
+            ("cpu.kinds_from", topology.source.to_owned()),
+        ] {
+            note("before", key, &value, out)?;
+        }
+        require(ordinary_policy(), "start it without nice, chrt and the like", out)?;
+        Ok(Self { topology, cpu, asked_cpus: asked.cpus.as_ref() })
+    }
+
+    /// An arm on these processors.
+    fn setting<'b>(&'b self, arm: &'static Arm, parameters: &'b Parameters) -> Setting<'b> {
+        Setting {
+            arm: arm.id,
+            topology: &self.topology,
+            asked_cpus: self.asked_cpus,
+            cpu: self.cpu,
+            parameters,
         }
     }
-    let cpu = match &asked.cpus {
-        Some(list) => pin(&list.0, false)?,
-        None => pin(&topology.physical_performance.0, true)?,
-    };
-    for (key, value) in [
-        ("harness.cpu", cpu.0.to_string()),
-        ("cpu.performance", topology.performance.to_string()),
-        ("cpu.efficiency", topology.efficiency.to_string()),
-        ("cpu.physical_performance", topology.physical_performance.to_string()),
-        ("cpu.kinds_from", topology.source.to_owned()),
-    ] {
-        note("before", key, &value, out)?;
-    }
-    require(ordinary_policy(), "start it without nice, chrt and the like", out)?;
-    Ok(cpu)
 }
 
 /// Reports a condition of the machine as a whole, without which nothing is worth measuring.
@@ -280,11 +290,17 @@ fn chosen(ids: &[String], arms: &[String]) -> Result<Vec<&'static Workload>, Sto
     }
 }
 
-/// The arms asked for that this workload has; its default arm when none of them is its own.
-fn arms_of<'a>(workload: &'a Workload, asked: &[String]) -> Vec<&'a str> {
-    let own: Vec<&str> =
-        workload.arms.iter().map(|a| a.id).filter(|id| asked.iter().any(|a| a == id)).collect();
-    if own.is_empty() { vec![workload.arms[0].id] } else { own }
+/// The arms asked for that this workload has; when none of them is its own, or all are asked
+/// for, those that it measures by default here.
+fn arms_of(workload: &Workload, asked: &RunArguments) -> Vec<&'static Arm> {
+    let own: Vec<&'static Arm> =
+        workload.arms.iter().filter(|arm| asked.arms.iter().any(|id| id == arm.id)).collect();
+    if own.is_empty() {
+        let usual = |arm: &&'static Arm| if asked.emulator { arm.in_emulator } else { arm.on_boards };
+        workload.arms.iter().filter(usual).collect()
+    } else {
+        own
+    }
 }
 
 fn start(pass: &str, clock: &str, output: &OutputArguments, out: &mut Emitter) -> Result<(), Stop> {
@@ -333,12 +349,37 @@ fn lock_memory() -> String {
 mod tests {
     use super::*;
 
+    fn asked(arguments: &[&str]) -> RunArguments {
+        use clap::Parser;
+        #[derive(Debug, Parser)]
+        struct Only {
+            #[command(flatten)]
+            run: RunArguments,
+        }
+        Only::try_parse_from(["run"].iter().chain(arguments)).expect("valid").run
+    }
+
     #[test]
     fn asked_arms_are_matched_to_their_workload() {
-        let asked = ["bare".to_owned(), "scx-off".to_owned()];
-        assert_eq!(arms_of(&workloads::KERNFS_RMDIR, &asked), ["scx-off", "bare"]);
-        assert_eq!(arms_of(&workloads::CONTROL_GETPPID, &asked), ["plain"]);
-        assert_eq!(arms_of(&workloads::KERNFS_RMDIR, &[]), ["scx-off"]);
+        let arms = |workload, arguments: &[&str]| -> Vec<&str> {
+            arms_of(workload, &asked(arguments)).iter().map(|a| a.id).collect()
+        };
+        let both = ["--arm", "bare", "--arm", "scx-off"];
+        assert_eq!(arms(&workloads::KERNFS_RMDIR, &both), ["scx-off", "bare"]);
+        assert_eq!(arms(&workloads::CONTROL_GETPPID, &both), ["plain"]);
+        assert_eq!(arms(&workloads::KERNFS_RMDIR, &[]), ["scx-off", "scx-nocb", "scx-cb"]);
+        assert_eq!(arms(&workloads::KERNFS_RMDIR, &["--emulator"]), ["scx-off", "bare"]);
+    }
+
+    #[test]
+    fn amounts_are_the_workloads_own_unless_asked_for() {
+        let workload = &workloads::KERNFS_RMDIR;
+        let of = |arguments: &[&str]| amount(&asked(arguments), workload, &workload.arms[0], 2);
+        assert_eq!(of(&[]).expect("fits"), workload.arms[0].amount);
+        assert_eq!(of(&["--emulator"]).expect("fits"), workload.emulator);
+        assert_eq!(of(&["--samples", "7"]).expect("fits").samples, 7);
+        assert!(matches!(of(&["--samples", "2000000", "--operations", "2"]), Err(Stop::Usage(_))));
+        assert!(matches!(of(&["--samples", "0"]), Err(Stop::Usage(_))));
     }
 
     #[test]
@@ -350,13 +391,7 @@ mod tests {
 
     #[test]
     fn a_condition_that_did_not_hold_voids_the_run_but_is_reported() {
-        let check = wire::Check {
-            workload: "control.getppid".into(),
-            arm: "plain".into(),
-            name: "affinity".into(),
-            pass: false,
-            detail: "CPU 0".into(),
-        };
+        let check = Condition::new("affinity", false, "CPU 0");
         let mut out = Emitter::collecting();
         let found = skipped(&workloads::CONTROL_GETPPID, "plain", Ok(vec![check]), &mut out).expect("memory");
         assert!(matches!(found, Some(Problem::Void(reason)) if reason.contains("affinity: CPU 0")));

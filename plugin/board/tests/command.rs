@@ -51,13 +51,12 @@ fn short_run(more: &[&str]) -> Output {
 fn the_list_is_complete_as_json() {
     let found = output(&["list", "--format", "json"]);
     assert_eq!(found.status.code(), Some(0));
-    let list: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
-    let ids: Vec<&str> = list.as_array().expect("a list").iter().filter_map(|w| w["id"].as_str()).collect();
-    assert_eq!(ids, ["control.getppid", "kernfs.rmdir"]);
-    let rmdir = &list[1];
-    assert_eq!(rmdir["metrics"][1]["id"], "remove");
-    assert_eq!(rmdir["parameters"]["operations"], 128);
-    assert_eq!(rmdir["arms"].as_array().map(Vec::len), Some(4));
+    let list: Vec<kernmark_wire::catalogue::Workload> = serde_json::from_slice(&found.stdout).expect("JSON");
+    assert!(list.iter().any(|w| w.id == "control.getppid"));
+    let rmdir = list.iter().find(|w| w.id == "kernfs.rmdir").expect("listed");
+    assert_eq!(rmdir.arms[0].metrics[1].id, "remove");
+    assert_eq!((rmdir.emulator.operations, rmdir.arms[0].amount.samples), (128, 99));
+    assert_eq!(rmdir.metric_name(&rmdir.arms[1], &rmdir.arms[1].metrics[1]), "bare_remove");
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! one line with its own checksum, so that a cut, garbled or forged line is
 //! seen and named (see [`frame`]).
 
-pub mod frame;
+pub mod catalogue;
+mod frame;
 pub mod record;
 
 pub use frame::{LineProblem, PREFIX, frame, unframe};

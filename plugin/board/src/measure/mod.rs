@@ -7,7 +7,7 @@ mod samples;
 
 pub use clock::{Clock, ClockName};
 pub use pin::{Cpu, ordinary_policy, pin};
-pub use samples::{Amount, measure};
+pub use samples::{Amount, Manner, Outcome, Planned, measure, report_facts};
 
 /// One timed operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The loop over samples and operations. It allocates nothing and prints nothing.
+//! The loops over samples, arms, rounds and operations. The timed parts allocate and print nothing.
 
-use super::{Clock, Cpu, Timed};
+use super::{Clock, Timed};
 use crate::emit::Emitter;
 use crate::signals;
 use crate::stop::Stop;
-use crate::workloads::{Session, Workload};
+use crate::workloads::{Arm, Condition, Operations, Prepared, Rounds, Setting, Value, Workload};
 use hdrhistogram::Histogram;
 use kernmark_wire as wire;
 use kernmark_wire::Record;
@@ -16,85 +16,310 @@ const CHUNK: usize = 512;
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Amount {
-    /// Samples for each arm.
+    /// Samples, or rounds, for each arm.
     pub samples: u64,
-    /// Operations in each sample.
+    /// Operations in each sample. A workload with rounds of its own size may take less notice.
     pub operations: u64,
-    /// Untimed operations before each sample.
+    /// Before each sample untimed operations; before the first round untimed rounds.
     pub warmups: u64,
 }
 
-/// Measures one arm of one workload and reports it; how many sequences ended on another CPU.
+/// How it is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// The clock.
+    pub clock: Clock,
+    /// Whether each operation is reported too.
+    pub single_operations: bool,
+}
+
+/// An arm to be measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned<'a> {
+    /// Which.
+    pub arm: &'static Arm,
+    /// How much.
+    pub amount: Amount,
+    /// Where and with what.
+    pub setting: Setting<'a>,
+}
+
+/// What became of an arm: the conditions of its validity, or why it was not measured.
+pub type Outcome = Result<Vec<Condition>, Stop>;
+
+/// Measures the arms of one workload and reports their numbers; what became of each, in order.
+///
+/// Operations timed one by one: each sample is set up anew, and the order of the arms rotates
+/// from sample to sample (workloads.md 2.2). Rounds: all of one arm, in one set-up.
 ///
 /// # Errors
-/// An operation failed, a signal came in, or results cannot be written.
+/// A signal came in, or results cannot be written.
 pub fn measure(
     workload: &Workload,
-    arm: &str,
-    session: &mut dyn Session,
-    (clock, cpu): (Clock, Cpu),
-    amount: Amount,
-    single: bool,
+    planned: &[Planned<'_>],
+    manner: Manner,
     out: &mut Emitter,
-) -> Result<u64, Stop> {
-    let operations = usize::try_from(amount.operations).expect("fits in memory");
-    let total = operations * usize::try_from(amount.samples).expect("fits in memory");
-    let metrics = workload.metrics.len();
-    // One row for each metric; written once here so that no page fault falls into a timed window.
-    let mut values = vec![vec![Timed { duration: 1, waiting: 1 }; total]; metrics];
-    let mut times = vec![Timed::default(); metrics];
-    let mut elsewhere = 0;
-    for sample in 0..amount.samples {
-        session.settle()?;
-        out.progress(workload.id, arm, sample, amount.samples);
-        let first = operations * usize::try_from(sample).expect("fits in memory");
-        for _ in 0..amount.warmups {
-            signals::check()?;
-            session.sequence(clock, &mut times)?;
-        }
-        for operation in 0..operations {
-            signals::check()?;
-            session.sequence(clock, &mut times)?;
-            elsewhere += u64::from(!cpu.runs_here());
-            for (row, time) in values.iter_mut().zip(&times) {
-                row[first + operation] = *time;
+) -> Result<Vec<Outcome>, Stop> {
+    let mut arms: Vec<Progress> = planned.iter().map(Progress::new).collect();
+    let samples = planned.iter().map(|p| p.amount.samples).max().unwrap_or(0);
+    for sample in 0..samples {
+        for turn in 0..arms.len() {
+            let at = (turn + usize::try_from(sample).expect("fits in memory")) % arms.len();
+            let (arm, plan) = (&mut arms[at], &planned[at]);
+            if arm.stopped.is_some() || sample >= plan.amount.samples || arm.rounds {
+                continue;
+            }
+            out.progress(workload.id, plan.arm.id, sample, plan.amount.samples);
+            if let Err(stop) = arm.sample(workload, plan, sample, manner, out) {
+                if matches!(stop, Stop::Interrupted | Stop::Output(_)) {
+                    return Err(stop);
+                }
+                arm.stopped = Some(stop);
             }
         }
     }
-    session.settle()?;
-    for (metric, row) in workload.metrics.iter().zip(&values) {
-        let of = |what: fn(&Timed) -> u64| row.iter().map(what).collect::<Vec<u64>>();
-        for (number, block) in row.chunks(operations).enumerate() {
-            out.emit(Record::Sample(wire::Sample {
-                workload: workload.id.into(),
-                arm: arm.into(),
-                metric: metric.id.into(),
-                unit: metric.unit.into(),
-                better: metric.better.into(),
-                sample: number as u64 + 1,
-                operations: amount.operations,
-                sum: block.iter().map(|t| t.duration).sum(),
-            }))?;
+    let mut outcomes = Vec::new();
+    for (arm, plan) in arms.into_iter().zip(planned) {
+        outcomes.push(match arm.stopped {
+            Some(stop) => Err(stop),
+            None => {
+                report_facts(workload.id, plan.arm.id, &arm.facts, out)?;
+                arm.numbers.report(workload, plan, manner, out)?;
+                Ok(arm.conditions)
+            }
+        });
+    }
+    Ok(outcomes)
+}
+
+/// Reports what a workload states about its set-up.
+///
+/// # Errors
+/// Results cannot be written.
+pub fn report_facts(
+    workload: &str,
+    arm: &str,
+    facts: &[(&'static str, u64)],
+    out: &mut Emitter,
+) -> Result<(), Stop> {
+    for &(name, value) in facts {
+        out.emit(Record::Fact(wire::Fact {
+            workload: workload.into(),
+            arm: arm.into(),
+            name: name.into(),
+            value,
+        }))?;
+    }
+    Ok(())
+}
+
+/// One arm under way.
+struct Progress {
+    facts: Vec<(&'static str, u64)>,
+    numbers: Numbers,
+    conditions: Vec<Condition>,
+    stopped: Option<Stop>,
+    /// Its rounds were all measured in one set-up.
+    rounds: bool,
+}
+
+/// What was measured, one row for each metric.
+enum Numbers {
+    Operations(Vec<Vec<Timed>>),
+    Rounds(Vec<Vec<Value>>),
+}
+
+impl Progress {
+    fn new(plan: &Planned<'_>) -> Self {
+        let total = plan.amount.operations * plan.amount.samples;
+        // Written once here so that no page fault falls into a timed window.
+        let row = vec![Timed { duration: 1, waiting: 1 }; usize::try_from(total).expect("fits in memory")];
+        let rows = vec![row; plan.arm.metrics.len()];
+        Self {
+            facts: Vec::new(),
+            numbers: Numbers::Operations(rows),
+            conditions: Vec::new(),
+            stopped: None,
+            rounds: false,
         }
-        if single {
-            let (durations, waiting) = (of(|t| t.duration), of(|t| t.waiting));
-            for first in (0..total).step_by(CHUNK) {
-                let end = total.min(first + CHUNK);
-                out.emit(Record::Operations(wire::Operations {
-                    workload: workload.id.into(),
-                    arm: arm.into(),
-                    metric: metric.id.into(),
-                    unit: metric.unit.into(),
-                    better: metric.better.into(),
-                    first: first as u64,
-                    values: durations[first..end].to_vec(),
-                    waiting: if clock.thread_cpu().is_some() { waiting[first..end].to_vec() } else { vec![] },
-                }))?;
+    }
+
+    /// One sample in a set-up of its own; all samples of an arm that has rounds.
+    fn sample(
+        &mut self,
+        workload: &Workload,
+        plan: &Planned<'_>,
+        sample: u64,
+        manner: Manner,
+        out: &Emitter,
+    ) -> Result<(), Stop> {
+        let mut prepared = (workload.prepare)(&plan.setting)?;
+        if sample == 0 {
+            self.facts = prepared.session().facts()?;
+        }
+        prepared.session().settle()?;
+        match (&mut prepared, &mut self.numbers) {
+            (Prepared::Operations(session), Numbers::Operations(rows)) => {
+                let first = usize::try_from(sample * plan.amount.operations).expect("fits in memory");
+                let elsewhere = one_by_one(session.as_mut(), plan, manner.clock, rows, first)?;
+                let cpu = plan.setting.cpu;
+                let detail = format!("CPU {}, {elsewhere} operations ended elsewhere", cpu.0);
+                self.condition(Condition::new("affinity", elsewhere == 0 && cpu.is_here(), detail));
+            }
+            (Prepared::Rounds(session), numbers) => {
+                *numbers = Numbers::Rounds(rounds(session.as_mut(), workload, plan, manner.clock, out)?);
+                self.rounds = true;
+            }
+            (Prepared::Operations(_), Numbers::Rounds(_)) => {
+                return Err(Stop::Bug(format!("{} changed its kind", workload.id)));
             }
         }
-        out.emit(Record::Histogram(histogram(workload.id, arm, metric, row)))?;
+        prepared.session().settle()?;
+        for condition in prepared.session().finish()? {
+            self.condition(condition);
+        }
+        Ok(())
+    }
+
+    /// A condition holds if it held in each sample; what was seen is that of the first failure,
+    /// else of the last sample.
+    fn condition(&mut self, condition: Condition) {
+        match self.conditions.iter_mut().find(|c| c.name == condition.name) {
+            Some(known) if known.pass => *known = condition,
+            Some(_) => {}
+            None => self.conditions.push(condition),
+        }
+    }
+}
+
+/// One sample; how many sequences ended on another CPU.
+fn one_by_one(
+    session: &mut dyn Operations,
+    plan: &Planned<'_>,
+    clock: Clock,
+    rows: &mut [Vec<Timed>],
+    first: usize,
+) -> Result<u64, Stop> {
+    let mut times = vec![Timed::default(); rows.len()];
+    let mut elsewhere = 0;
+    for _ in 0..plan.amount.warmups {
+        signals::check()?;
+        session.sequence(clock, &mut times)?;
+    }
+    let operations = usize::try_from(plan.amount.operations).expect("fits in memory");
+    for operation in first..first + operations {
+        signals::check()?;
+        session.sequence(clock, &mut times)?;
+        elsewhere += u64::from(!plan.setting.cpu.runs_here());
+        for (row, time) in rows.iter_mut().zip(&times) {
+            row[operation] = *time;
+        }
     }
     Ok(elsewhere)
+}
+
+fn rounds(
+    session: &mut dyn Rounds,
+    workload: &Workload,
+    plan: &Planned<'_>,
+    clock: Clock,
+    out: &Emitter,
+) -> Result<Vec<Vec<Value>>, Stop> {
+    let metrics = plan.arm.metrics.len();
+    let mut values = vec![Value::default(); metrics];
+    let mut rows = vec![Vec::new(); metrics];
+    for (count, measured) in [(plan.amount.warmups, false), (plan.amount.samples, true)] {
+        for round in 1..=count {
+            signals::check()?;
+            if measured {
+                out.progress(workload.id, plan.arm.id, round - 1, count);
+            }
+            session.round(clock, round, &mut values)?;
+            if measured {
+                rows.iter_mut().zip(&values).for_each(|(row, value)| row.push(*value));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+impl Numbers {
+    fn report(
+        &self,
+        workload: &Workload,
+        plan: &Planned<'_>,
+        manner: Manner,
+        out: &mut Emitter,
+    ) -> Result<(), Stop> {
+        let (id, arm) = (workload.id, plan.arm);
+        match self {
+            Self::Operations(rows) => {
+                let operations = usize::try_from(plan.amount.operations).expect("fits in memory");
+                for (metric, row) in arm.metrics.iter().zip(rows) {
+                    for (number, block) in row.chunks(operations).enumerate() {
+                        let sum = block.iter().map(|t| t.duration).sum();
+                        let value = Value { sum, operations: plan.amount.operations };
+                        out.emit(sample(id, arm, metric, number, value))?;
+                    }
+                    if manner.single_operations {
+                        report_single(id, arm.id, metric, row, manner.clock, out)?;
+                    }
+                    out.emit(Record::Histogram(histogram(id, arm.id, metric, row)))?;
+                }
+            }
+            Self::Rounds(rows) => {
+                for (metric, row) in arm.metrics.iter().zip(rows) {
+                    for (number, value) in row.iter().enumerate() {
+                        out.emit(sample(id, arm, metric, number, *value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sample(
+    workload: &str,
+    arm: &Arm,
+    metric: &crate::workloads::Metric,
+    number: usize,
+    value: Value,
+) -> Record {
+    Record::Sample(wire::Sample {
+        workload: workload.into(),
+        arm: arm.id.into(),
+        metric: metric.id.into(),
+        unit: metric.unit.into(),
+        better: metric.better.into(),
+        sample: number as u64 + 1,
+        operations: value.operations,
+        sum: value.sum,
+    })
+}
+
+fn report_single(
+    workload: &str,
+    arm: &str,
+    metric: &crate::workloads::Metric,
+    row: &[Timed],
+    clock: Clock,
+    out: &mut Emitter,
+) -> Result<(), Stop> {
+    let waits = clock.thread_cpu().is_some();
+    for (number, part) in row.chunks(CHUNK).enumerate() {
+        out.emit(Record::Operations(wire::Operations {
+            workload: workload.into(),
+            arm: arm.into(),
+            metric: metric.id.into(),
+            unit: metric.unit.into(),
+            better: metric.better.into(),
+            first: (number * CHUNK) as u64,
+            values: part.iter().map(|t| t.duration).collect(),
+            waiting: if waits { part.iter().map(|t| t.waiting).collect() } else { vec![] },
+        }))?;
+    }
+    Ok(())
 }
 
 fn histogram(workload: &str, arm: &str, metric: &crate::workloads::Metric, row: &[Timed]) -> wire::Histogram {
@@ -116,8 +341,10 @@ fn histogram(workload: &str, arm: &str, metric: &crate::workloads::Metric, row: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Topology;
     use crate::measure::ClockName;
-    use crate::workloads::Metric;
+    use crate::measure::Cpu;
+    use crate::workloads::{Metric, Parameters, Session};
 
     /// Counts allocations of each thread, to show that the timed loop makes none.
     struct CountingAllocator;
@@ -143,64 +370,131 @@ mod tests {
     #[global_allocator]
     static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-    /// Wraps a session and keeps the count of allocations at its first and last sequence.
-    struct Watched(Box<dyn Session>, Option<u64>, u64);
-    impl Session for Watched {
-        fn sequence(&mut self, clock: Clock, times: &mut [Timed]) -> Result<(), Stop> {
-            self.1.get_or_insert_with(|| ALLOCATIONS.get());
-            let done = self.0.sequence(clock, times);
-            self.2 = ALLOCATIONS.get();
-            done
+    const METRIC: Metric = Metric { id: "m", unit: "ns", better: "lower", primary: true };
+    const AMOUNT: Amount = Amount { samples: 2, operations: 3, warmups: 1 };
+    const ARM: Arm = Arm {
+        id: "arm",
+        summary: "",
+        metrics: &[METRIC],
+        amount: AMOUNT,
+        seconds: 1,
+        on_boards: true,
+        in_emulator: true,
+        many_workers: false,
+    };
+    const OTHER: Arm = Arm { id: "other", ..ARM };
+    const ROUNDS: Arm = Arm { id: "rounds", ..ARM };
+    const LACKING: Arm = Arm { id: "lacking", ..ARM };
+    const WORKLOAD: Workload = Workload {
+        arms: &[ARM, OTHER, ROUNDS, LACKING],
+        prepare: |setting| match setting.arm {
+            "rounds" => Ok(Prepared::Rounds(Box::new(Counting::new(setting.arm)))),
+            "lacking" => Err(Stop::Missing("nothing here".into())),
+            _ => Ok(Prepared::Operations(Box::new(Counting::new(setting.arm)))),
+        },
+        ..crate::workloads::CONTROL_GETPPID
+    };
+
+    thread_local! {
+        /// Sequences of all sessions, and the arms in the order in which they were set up.
+        static SEQUENCES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+        static SET_UP: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    struct Counting;
+    impl Counting {
+        fn new(arm: &'static str) -> Self {
+            SET_UP.with_borrow_mut(|arms| arms.push(arm));
+            Self
         }
 
-        fn finish(&mut self) -> Result<Vec<wire::Check>, Stop> {
-            self.0.finish()
+        fn next() -> u64 {
+            SEQUENCES.set(SEQUENCES.get() + 1);
+            SEQUENCES.get()
         }
+    }
+    impl Operations for Counting {
+        fn sequence(&mut self, _: Clock, times: &mut [Timed]) -> Result<(), Stop> {
+            times[0] = Timed { duration: Self::next(), waiting: 0 };
+            Ok(())
+        }
+    }
+    impl Rounds for Counting {
+        fn round(&mut self, _: Clock, round: u64, values: &mut [Value]) -> Result<(), Stop> {
+            values[0] = Value { sum: Self::next(), operations: round };
+            Ok(())
+        }
+    }
+    impl Session for Counting {
+        fn finish(&mut self) -> Result<Vec<Condition>, Stop> {
+            Ok(vec![Condition::new("early", SEQUENCES.get() <= 4, format!("{}", SEQUENCES.get()))])
+        }
+    }
+
+    fn measured(arms: &[&'static Arm], cpu: Cpu, out: &mut Emitter) -> Vec<Outcome> {
+        let (topology, parameters) = (Topology::default(), Parameters::default());
+        SEQUENCES.set(0);
+        SET_UP.take();
+        let planned: Vec<Planned<'_>> = arms
+            .iter()
+            .map(|arm| {
+                let setting = Setting {
+                    arm: arm.id,
+                    topology: &topology,
+                    asked_cpus: None,
+                    cpu,
+                    parameters: &parameters,
+                };
+                Planned { arm, amount: arm.amount, setting }
+            })
+            .collect();
+        let manner = Manner { clock: Clock::new(ClockName::Tsc, false), single_operations: true };
+        measure(&WORKLOAD, &planned, manner, out).expect("no signal")
+    }
+
+    fn sums(records: &[Record]) -> Vec<(&str, u64, u64)> {
+        records
+            .iter()
+            .filter_map(|r| match r {
+                Record::Sample(s) => Some((s.arm.as_str(), s.sum, s.operations)),
+                _ => None,
+            })
+            .collect()
     }
 
     #[test]
     fn the_timed_loop_allocates_nothing() {
-        let workload = &crate::workloads::CONTROL_GETPPID;
-        let mut watched = Watched((workload.prepare)("plain").expect("needs nothing"), None, 0);
-        let clock = Clock::new(ClockName::MonotonicRaw, true);
+        let mut session = Counting;
+        let (topology, parameters) = (Topology::default(), Parameters::default());
+        let setting = Setting {
+            arm: "arm",
+            topology: &topology,
+            asked_cpus: None,
+            cpu: Cpu(0),
+            parameters: &parameters,
+        };
         let amount = Amount { samples: 1, operations: 100, warmups: 10 };
-        let mut out = Emitter::collecting();
-        measure(workload, "plain", &mut watched, (clock, Cpu(0)), amount, false, &mut out).expect("works");
-        let first = watched.1.expect("ran");
-        assert!(first > 0, "the counter counts");
-        assert_eq!(watched.2, first);
-    }
-
-    const METRIC: Metric = Metric { id: "m", unit: "ns", better: "lower", primary: true };
-
-    struct Counting(u64);
-    impl Session for Counting {
-        fn sequence(&mut self, _: Clock, times: &mut [Timed]) -> Result<(), Stop> {
-            self.0 += 1;
-            times[0] = Timed { duration: self.0, waiting: 0 };
-            Ok(())
-        }
-
-        fn finish(&mut self) -> Result<Vec<wire::Check>, Stop> {
-            Ok(Vec::new())
-        }
+        let plan = Planned { arm: &ARM, amount, setting };
+        let clock = Clock::new(ClockName::MonotonicRaw, true);
+        let mut rows = vec![vec![Timed::default(); 100]];
+        let before = ALLOCATIONS.get();
+        one_by_one(&mut session, &plan, clock, &mut rows, 0).expect("works");
+        // The buffer of one sequence's times, made before the loop.
+        assert_eq!(ALLOCATIONS.get(), before + 1);
     }
 
     #[test]
     fn warmups_are_left_out_and_sums_are_exact() {
-        let workload = Workload { metrics: &[METRIC], ..crate::workloads::CONTROL_GETPPID };
         let mut out = Emitter::collecting();
-        let amount = Amount { samples: 2, operations: 3, warmups: 1 };
-        let clock = Clock::new(ClockName::Tsc, false);
-        let at = (clock, Cpu(usize::MAX));
-        let elsewhere = measure(&workload, "arm", &mut Counting(0), at, amount, true, &mut out);
-        assert_eq!(elsewhere.expect("nothing fails"), 6, "no thread runs on that CPU");
+        let outcomes = measured(&[&ARM], Cpu(usize::MAX), &mut out);
+        let conditions = outcomes[0].as_ref().expect("measured");
+        assert_eq!(
+            conditions[0],
+            Condition::new("affinity", false, format!("CPU {}, 3 operations ended elsewhere", usize::MAX))
+        );
+        assert_eq!(conditions[1], Condition::new("early", false, "8"), "the first failure is kept");
         let records = out.into_records();
-        let sums: Vec<u64> = records
-            .iter()
-            .filter_map(|r| if let Record::Sample(s) = r { Some(s.sum) } else { None })
-            .collect();
-        assert_eq!(sums, [2 + 3 + 4, 6 + 7 + 8]);
+        assert_eq!(sums(&records), [("arm", 2 + 3 + 4, 3), ("arm", 6 + 7 + 8, 3)]);
         let values: Vec<u64> = records
             .iter()
             .filter_map(|r| if let Record::Operations(o) = r { Some(o.values.clone()) } else { None })
@@ -210,5 +504,18 @@ mod tests {
         let Some(Record::Histogram(histogram)) = records.last() else { panic!("no histogram") };
         assert_eq!((histogram.min, histogram.max), (2, 8));
         assert_eq!(histogram.buckets.iter().map(|b| b.1).sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn the_order_of_arms_rotates_and_each_sample_is_set_up_anew() {
+        let mut out = Emitter::collecting();
+        let outcomes = measured(&[&ARM, &LACKING, &OTHER, &ROUNDS], Cpu(0), &mut out);
+        assert!(matches!(&outcomes[1], Err(Stop::Missing(reason)) if reason == "nothing here"));
+        assert_eq!(SET_UP.take(), ["arm", "other", "rounds", "other", "arm"]);
+        let records = out.into_records();
+        let found: Vec<&str> = sums(&records).iter().map(|s| s.0).collect();
+        assert_eq!(found, ["arm", "arm", "other", "other", "rounds", "rounds"]);
+        // Rounds: one warm-up, then two in the same set-up, counted from 1.
+        assert_eq!(sums(&records)[4..], [("rounds", 10, 1), ("rounds", 11, 2)]);
     }
 }

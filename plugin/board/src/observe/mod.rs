@@ -7,7 +7,7 @@ mod tracefs;
 
 use crate::emit::Emitter;
 use crate::stop::Stop;
-use crate::workloads::{Edge, Session, Workload};
+use crate::workloads::{Edge, Session, Setting, Workload};
 use kernmark_wire as wire;
 use kernmark_wire::Record;
 use std::collections::BTreeMap;
@@ -33,9 +33,10 @@ type ReturnCounts = BTreeMap<&'static str, (u64, u64)>;
 /// # Errors
 /// An operation failed, or results cannot be written. An observation that
 /// cannot be made is reported, not an error.
-pub fn profile(workload: &Workload, arm: &str, out: &mut Emitter) -> Result<(), Stop> {
+pub fn profile(workload: &Workload, setting: &Setting<'_>, out: &mut Emitter) -> Result<(), Stop> {
+    let arm = setting.arm;
     let found = match Tracefs::find() {
-        Ok(tracefs) => hits(&tracefs, workload, arm)?,
+        Ok(tracefs) => hits(&tracefs, workload, setting)?,
         Err(reason) => Err(reason),
     };
     match found {
@@ -156,12 +157,17 @@ fn not_available(
     Ok(())
 }
 
-fn hits(tracefs: &Tracefs, workload: &Workload, arm: &str) -> Result<Seen<Vec<(String, u64)>>, Stop> {
+fn hits(
+    tracefs: &Tracefs,
+    workload: &Workload,
+    setting: &Setting<'_>,
+) -> Result<Seen<Vec<(String, u64)>>, Stop> {
     let profiler = match tracefs.profiler() {
         Ok(profiler) => profiler,
         Err(reason) => return Ok(Err(reason)),
     };
-    let mut session = (workload.prepare)(arm)?;
+    let mut prepared = (workload.prepare)(setting)?;
+    let session = prepared.session();
     for _ in 0..SEQUENCES {
         session.observe(&mut |_| Ok(()))?;
     }

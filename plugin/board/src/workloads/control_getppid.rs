@@ -2,29 +2,37 @@
 //! The cheapest system call, as a control: it must not move unless the whole
 //! machine, or the system call entry, does.
 
-use super::{Arm, Edge, Metric, Session, Workload};
+use super::{Arm, Condition, Edge, Metric, Operations, Prepared, Session, Workload};
 use crate::measure::{Amount, Clock, Timed, timed};
 use crate::stop::Stop;
-use kernmark_wire::Check;
 use nix::unistd::{Pid, getppid};
 
 /// getppid(2), timed one by one.
 pub const CONTROL_GETPPID: Workload = Workload {
     id: "control.getppid",
     summary: "getppid(2), the cheapest system call: a control that a change elsewhere must not move",
-    metrics: &[Metric { id: "call", unit: "ns", better: "lower", primary: false }],
-    arms: &[Arm { id: "plain", summary: "one process, pinned" }],
-    amount: Amount { samples: 9, operations: 1024, warmups: 64 },
+    arms: &[Arm {
+        id: "plain",
+        summary: "one process, pinned",
+        metrics: &[Metric { id: "call", unit: "ns", better: "lower", primary: false }],
+        amount: Amount { samples: 9, operations: 1024, warmups: 64 },
+        seconds: 1,
+        on_boards: true,
+        in_emulator: true,
+        many_workers: false,
+    }],
+    emulator: Amount { samples: 4, operations: 128, warmups: 16 },
+    parameters: &[],
     needs: &[],
     preemption: None,
-    prepare: |_| Ok(Box::new(Getppid { parent: getppid() })),
+    prepare: |_| Ok(Prepared::Operations(Box::new(Getppid { parent: getppid() }))),
 };
 
 struct Getppid {
     parent: Pid,
 }
 
-impl Session for Getppid {
+impl Operations for Getppid {
     fn sequence(&mut self, clock: Clock, times: &mut [Timed]) -> Result<(), Stop> {
         let (time, parent) = timed(clock, getppid);
         times[0] = time;
@@ -34,7 +42,9 @@ impl Session for Getppid {
             Err(Stop::Failed(format!("getppid() said {parent} after {}", self.parent)))
         }
     }
+}
 
+impl Session for Getppid {
     fn operations(&self) -> &'static [&'static str] {
         &["call"]
     }
@@ -45,13 +55,8 @@ impl Session for Getppid {
         mark(Edge::End("call"))
     }
 
-    fn finish(&mut self) -> Result<Vec<Check>, Stop> {
-        Ok(vec![Check {
-            workload: CONTROL_GETPPID.id.into(),
-            arm: "plain".into(),
-            name: "parent".into(),
-            pass: getppid() == self.parent,
-            detail: format!("every call returned {}", self.parent),
-        }])
+    fn finish(&mut self) -> Result<Vec<Condition>, Stop> {
+        let detail = format!("every call returned {}", self.parent);
+        Ok(vec![Condition::new("parent", getppid() == self.parent, detail)])
     }
 }

@@ -2,10 +2,9 @@
 //! mkdir, stat and rmdir of an empty cgroup v2 leaf (workloads.md section 2).
 
 use super::cgroup::{self, Controller, Group};
-use super::{Arm, Edge, Metric, Session, Workload};
+use super::{Arm, Condition, Edge, Metric, Operations, Prepared, Session, Workload};
 use crate::measure::{Amount, Clock, Timed, timed};
 use crate::stop::Stop;
-use kernmark_wire::Check;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::stat::stat;
@@ -26,30 +25,38 @@ const OTHER_ONE_WORD_FILE: &str = "/sys/kernel/fscaps";
 const SCX_OFF: &str = "scx-off";
 const BARE: &str = "bare";
 
+const METRICS: &[Metric] = &[
+    Metric { id: "create", unit: "ns", better: "lower", primary: false },
+    Metric { id: "remove", unit: "ns", better: "lower", primary: true },
+];
+
+const fn arm(id: &'static str, on_boards: bool, in_emulator: bool, summary: &'static str) -> Arm {
+    let amount = Amount { samples: 99, operations: 128, warmups: 16 };
+    Arm { id, summary, metrics: METRICS, amount, seconds: 3, on_boards, in_emulator, many_workers: false }
+}
+
 /// rmdir(2) of an empty cgroup v2 leaf.
 pub const KERNFS_RMDIR: Workload = Workload {
     id: "kernfs.rmdir",
     summary: "mkdir, stat and rmdir of an empty cgroup v2 leaf",
-    metrics: &[
-        Metric { id: "create", unit: "ns", better: "lower", primary: false },
-        Metric { id: "remove", unit: "ns", better: "lower", primary: true },
-    ],
     arms: &[
-        Arm { id: SCX_OFF, summary: "the leaf has the cpu controller, no sched_ext scheduler is loaded" },
-        Arm { id: BARE, summary: "the leaf has no controller: fewer kernfs nodes, for the growth per node" },
-        Arm { id: "scx-nocb", summary: "a sched_ext scheduler without cgroup callbacks is loaded" },
-        Arm { id: "scx-cb", summary: "a sched_ext scheduler with cgroup callbacks is loaded" },
+        arm(SCX_OFF, true, true, "the leaf has the cpu controller, no sched_ext scheduler is loaded"),
+        arm(BARE, false, true, "the leaf has no controller: fewer kernfs nodes, for the growth per node"),
+        arm("scx-nocb", true, false, "a sched_ext scheduler without cgroup callbacks is loaded"),
+        arm("scx-cb", true, false, "a sched_ext scheduler with cgroup callbacks is loaded"),
     ],
-    amount: Amount { samples: 9, operations: 128, warmups: 16 },
+    emulator: Amount { samples: 4, operations: 128, warmups: 16 },
+    parameters: &[],
     needs: &["cgroup2", "the cpu controller in cgroup2 (not for arm bare)", "root"],
     preemption: Some("full"),
-    prepare: |arm| {
+    prepare: |setting| {
+        let arm = setting.arm;
         if arm.starts_with("scx-") && arm != SCX_OFF {
             return Err(Stop::Missing(format!(
                 "arm {arm} needs a sched_ext scheduler, and this program cannot load one"
             )));
         }
-        Ok(Box::new(Leaf::new(arm)?))
+        Ok(Prepared::Operations(Box::new(Leaf::new(arm)?)))
     },
 };
 
@@ -175,7 +182,7 @@ impl Leaf {
     }
 }
 
-impl Session for Leaf {
+impl Operations for Leaf {
     fn sequence(&mut self, clock: Clock, times: &mut [Timed]) -> Result<(), Stop> {
         self.gap()?;
         let (create, made) = timed(clock, || self.mkdir());
@@ -192,7 +199,9 @@ impl Session for Leaf {
         self.sequences += 1;
         self.see_gone()
     }
+}
 
+impl Session for Leaf {
     fn settle(&mut self) -> Result<(), Stop> {
         let dying = cgroup::wait_for_dying(self.parent()?)?;
         self.dying_at_most = self.dying_at_most.max(dying);
@@ -260,7 +269,7 @@ impl Session for Leaf {
         &["ilookup"]
     }
 
-    fn finish(&mut self) -> Result<Vec<Check>, Stop> {
+    fn finish(&mut self) -> Result<Vec<Condition>, Stop> {
         let parent = self.parent()?.to_owned();
         let weight = parent.join("a/cpu.weight");
         let weight_kept = self.arm != SCX_OFF || read_word(&weight)? == "100";
@@ -272,20 +281,25 @@ impl Session for Leaf {
         self.root_controller = None;
         let given = given(&self.root)?;
         let restored = !parent.exists() && given == self.given;
-        let check = |name: &str, pass: bool, detail: String| Check {
-            workload: KERNFS_RMDIR.id.into(),
-            arm: self.arm.clone(),
-            name: name.into(),
-            pass,
-            detail,
-        };
         Ok(vec![
             // Any other outcome has ended the run already.
-            check("operations", true, format!("{} times mkdir, stat, rmdir and ENOENT", self.sequences)),
-            check("state", state == self.state, format!("{}: {state}", self.state_file.display())),
-            check("weight", weight_kept, "cpu.weight of the idle child".into()),
-            check("settled", true, format!("at most {} dying groups before a sample", self.dying_at_most)),
-            check("restored", restored, format!("no group is left; the root gives {given:?} as before")),
+            Condition::new(
+                "operations",
+                true,
+                format!("{} times mkdir, stat, rmdir and ENOENT", self.sequences),
+            ),
+            Condition::new("state", state == self.state, format!("{}: {state}", self.state_file.display())),
+            Condition::new("weight", weight_kept, "cpu.weight of the idle child"),
+            Condition::new(
+                "settled",
+                true,
+                format!("at most {} dying groups before a sample", self.dying_at_most),
+            ),
+            Condition::new(
+                "restored",
+                restored,
+                format!("no group is left; the root gives {given:?} as before"),
+            ),
         ])
     }
 }
@@ -315,11 +329,17 @@ fn read_word(path: &Path) -> Result<String, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Topology;
+    use crate::measure::Cpu;
+    use crate::workloads::{Parameters, Setting};
 
     #[test]
     fn arms_that_need_a_scheduler_say_so() {
+        let (topology, parameters) = (Topology::default(), Parameters::default());
         for arm in ["scx-nocb", "scx-cb"] {
-            let Err(Stop::Missing(reason)) = (KERNFS_RMDIR.prepare)(arm) else { panic!("{arm} ran") };
+            let setting =
+                Setting { arm, topology: &topology, asked_cpus: None, cpu: Cpu(0), parameters: &parameters };
+            let Err(Stop::Missing(reason)) = (KERNFS_RMDIR.prepare)(&setting) else { panic!("{arm} ran") };
             assert!(reason.contains("sched_ext") && reason.contains(arm), "{reason}");
         }
     }

@@ -4,14 +4,17 @@
 mod cgroup;
 mod control_getppid;
 mod kernfs_rmdir;
+mod session;
+mod setting;
 
 pub use cgroup::{flat_key, superblocks};
 pub use control_getppid::CONTROL_GETPPID;
 pub use kernfs_rmdir::KERNFS_RMDIR;
+pub use session::{Condition, Edge, Operations, Prepared, Rounds, Session, Value};
+pub use setting::{Parameter, Parameters, Setting};
 
-use crate::measure::{Amount, Clock, Timed};
+use crate::measure::Amount;
 use crate::stop::Stop;
-use kernmark_wire::Check;
 
 /// Every workload, by id.
 pub const WORKLOADS: &[&Workload] = &[&CONTROL_GETPPID, &KERNFS_RMDIR];
@@ -23,24 +26,43 @@ pub struct Workload {
     pub id: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// What it yields; the order is that of the times a session fills in.
-    pub metrics: &'static [Metric],
-    /// Variants; the first is the default.
+    /// Variants; the first is the default, whose metrics carry no arm in their names.
     pub arms: &'static [Arm],
-    /// How much a run without options measures.
-    pub amount: Amount,
+    /// How much the deterministic emulator measures of each arm that it runs.
+    pub emulator: Amount,
+    /// What `--set` changes.
+    pub parameters: &'static [Parameter],
     /// What it needs, for people.
     pub needs: &'static [&'static str],
     /// Preemption of the published numbers, taken where the kernel has a choice.
     pub preemption: Option<&'static str>,
     /// Sets one arm up.
-    pub prepare: fn(arm: &str) -> Prepared,
+    pub prepare: fn(&Setting<'_>) -> Result<Prepared, Stop>,
 }
 
-/// A workload set up, or why it cannot be.
-pub type Prepared = Result<Box<dyn Session>, Stop>;
+/// A variant of a workload inside one boot.
+#[derive(Debug, Clone, Copy)]
+pub struct Arm {
+    /// `scx-off`.
+    pub id: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// What it yields, in the order in which a session fills its numbers in.
+    pub metrics: &'static [Metric],
+    /// How much a run without options measures.
+    pub amount: Amount,
+    /// About how long that takes on a board, seconds.
+    pub seconds: u64,
+    /// Whether a run without options measures it.
+    pub on_boards: bool,
+    /// Whether the deterministic emulator measures it by default.
+    pub in_emulator: bool,
+    /// Whether several workers compete. The deterministic emulator does not model that: its
+    /// virtual CPUs take turns, so such a number never decides there.
+    pub many_workers: bool,
+}
 
-/// One number a workload yields.
+/// One number an arm yields.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Without the arm.
@@ -51,78 +73,6 @@ pub struct Metric {
     pub better: &'static str,
     /// Whether it may decide a verdict.
     pub primary: bool,
-}
-
-/// A variant of a workload inside one boot.
-#[derive(Debug, Clone, Copy)]
-pub struct Arm {
-    /// `scx-off`.
-    pub id: &'static str,
-    /// One sentence.
-    pub summary: &'static str,
-}
-
-/// A workload set up in one arm. Dropping it puts everything back.
-pub trait Session {
-    /// One whole sequence of operations; `times` has one place for each metric.
-    ///
-    /// # Errors
-    /// An operation failed or did not do what it should.
-    fn sequence(&mut self, clock: Clock, times: &mut [Timed]) -> Result<(), Stop>;
-
-    /// Waits until nothing of earlier samples is left to be done.
-    ///
-    /// # Errors
-    /// It did not end in time.
-    fn settle(&mut self) -> Result<(), Stop> {
-        Ok(())
-    }
-
-    /// Whole numbers about the set-up.
-    ///
-    /// # Errors
-    /// The set-up cannot be looked at.
-    fn facts(&mut self) -> Result<Vec<(&'static str, u64)>, Stop> {
-        Ok(Vec::new())
-    }
-
-    /// The operations that an observation tells apart, in the order of one sequence.
-    fn operations(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// One sequence with `mark(Edge)` around each of [`Session::operations`].
-    ///
-    /// # Errors
-    /// An operation failed, or the mark could not be set.
-    fn observe(&mut self, _mark: &mut dyn FnMut(Edge) -> Result<(), Stop>) -> Result<(), Stop> {
-        Ok(())
-    }
-
-    /// Functions to count where all of them are too many for the trace buffer.
-    fn functions(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Functions whose NULL returns matter.
-    fn returns(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Puts everything back and says which conditions held.
-    ///
-    /// # Errors
-    /// Something could not be put back.
-    fn finish(&mut self) -> Result<Vec<Check>, Stop>;
-}
-
-/// Start or end of an observed operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Edge {
-    /// The operation of this name starts.
-    Begin(&'static str),
-    /// It has ended.
-    End(&'static str),
 }
 
 /// The workload with this id.
@@ -140,6 +90,9 @@ pub fn find(id: &str) -> Result<&'static Workload, Stop> {
 mod tests {
     use super::*;
 
+    /// Files of this directory that are not one workload each.
+    const SHARED: [&str; 4] = ["cgroup.rs", "mod.rs", "session.rs", "setting.rs"];
+
     #[test]
     fn the_list_is_sorted_and_complete() {
         let ids: Vec<&str> = WORKLOADS.iter().map(|w| w.id).collect();
@@ -147,11 +100,25 @@ mod tests {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/workloads"))
             .expect("source directory")
             .map(|f| f.expect("entry").file_name().into_string().expect("utf-8"))
-            .filter(|f| !["mod.rs", "cgroup.rs"].contains(&f.as_str()))
+            .filter(|f| f.ends_with(".rs") && !SHARED.contains(&f.as_str()))
             .count();
         assert_eq!(files, WORKLOADS.len(), "a file in workloads/ is not in the list");
+    }
+
+    #[test]
+    fn every_arm_can_be_measured_and_told_apart() {
         for workload in WORKLOADS {
-            assert!(!workload.arms.is_empty() && !workload.metrics.is_empty(), "{}", workload.id);
+            let mut ids: Vec<&str> = workload.arms.iter().map(|a| a.id).collect();
+            ids.sort_unstable();
+            assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{}", workload.id);
+            assert!(!ids.is_empty(), "{}", workload.id);
+            for arm in workload.arms {
+                assert!(!arm.metrics.is_empty() && arm.amount.samples > 0, "{} {}", workload.id, arm.id);
+                assert!(arm.metrics.iter().all(|m| ["lower", "higher"].contains(&m.better)));
+            }
+            for parameter in workload.parameters {
+                parameter.check(parameter.default).expect("a default is a value");
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::cache::write_whole;
 use crate::exit::Failure;
 use crate::kernel::Build;
 use crate::runners::{
-    Boot, Fault, FinishedPoint, Input, Outcome, QemuRunner, ReplayRunner, Runner, Schedule, board_binary,
+    BoardBinary, Boot, Fault, FinishedPoint, Input, Outcome, QemuRunner, ReplayRunner, Runner, Schedule,
     broken_repeats, initramfs,
 };
 use kernmark_validation::plan::hex;
@@ -56,7 +56,7 @@ pub fn measure(
         RunnerChoice::Qemu => Box::new(QemuRunner::new()?),
         RunnerChoice::Replay(from) => Box::new(ReplayRunner::new(from.join("points"))),
     };
-    let initramfs = write_initramfs(context, bundle)?;
+    let initramfs = write_initramfs(&prepared.board, bundle)?;
     let wanted = |label: &str| different.iter().any(|b| b.record.label == label);
     let boots: Vec<Boot> = plan::boots(&prepared.plan, &kernels.builds, &initramfs, &wanted);
     measured.points = schedule(context, runner.as_ref(), &bundle.points(), &boots, "boots")?;
@@ -135,10 +135,7 @@ fn schedule(
 }
 
 /// The archive that every boot starts from, kept in the bundle.
-fn write_initramfs(context: Context<'_>, bundle: &Bundle) -> Result<Input, Failure> {
-    let exe = std::env::current_exe().map_err(|e| Failure::host(format!("find this program: {e}")))?;
-    let board = board_binary(context.request.board_binary.as_deref(), &exe)
-        .map_err(|e| Failure::host(format!("failed to {e}")))?;
+fn write_initramfs(board: &BoardBinary, bundle: &Bundle) -> Result<Input, Failure> {
     let bytes = initramfs(&board.bytes);
     let path = bundle.path().join("initramfs.cpio.gz");
     write_whole(&path, &bytes)?;

@@ -6,12 +6,8 @@ use crate::kernel::Build;
 use crate::runners::{Boot, Input, Watchdog};
 use kernmark_validation::mail::Series;
 use kernmark_validation::plan::{Evidence, Plan, PlannedBuild, PlannedWorkload, Policy, palindrome};
+use kernmark_wire::catalogue::{Arm, Workload};
 
-/// Samples of one arm in one boot; with [`OPERATIONS`] just over the 500 single
-/// operations that statistics.md 3.10 asks for.
-const SAMPLES: u64 = 4;
-const OPERATIONS: u64 = 128;
-const WARMUPS: u64 = 16;
 /// Smallest bound for SAME, percent (statistics.md 3.10).
 const BOUND_PERCENT: f64 = 0.1;
 
@@ -20,14 +16,8 @@ const BOUND_PERCENT: f64 = 0.1;
 /// two null builds it differed by 15 %, in the arm without controllers by 33 %.
 const METRIC_BOUNDS: &[(&str, f64)] = &[("kernfs.rmdir create", 20.0), ("kernfs.rmdir bare_create", 40.0)];
 
-/// The metrics that decide.
-const PRIMARIES: &[&str] = &["kernfs.rmdir remove"];
-
-/// Arms that path evidence measures: the default one, and a second size for the growth rule.
-const ARMS: &[(&str, &[&str])] = &[("kernfs.rmdir", &["scx-off", "bare"])];
-
 /// Fixes everything before the first boot.
-pub fn plan(request: &Request, series: &Series, workloads: &[String]) -> Plan {
+pub fn plan(request: &Request, series: &Series, workloads: &[Workload]) -> Plan {
     let total = series.total;
     let mut builds = vec![PlannedBuild { label: "base".into(), patches: 0 }];
     if request.each_patch && total > 1 {
@@ -47,25 +37,40 @@ pub fn plan(request: &Request, series: &Series, workloads: &[String]) -> Plan {
         order: palindrome(builds.len()),
         builds,
         seeds: (1..=u64::from(request.boots / 2)).collect(),
-        workloads: workloads.iter().map(|id| workload(id)).collect(),
+        workloads: workloads.iter().map(planned).collect(),
         policy: Policy {
             threshold_percent: request.threshold_percent,
             bound_percent: BOUND_PERCENT,
             metric_bounds_percent: METRIC_BOUNDS.iter().map(|(m, b)| ((*m).to_owned(), *b)).collect(),
-            primaries: PRIMARIES.iter().map(|p| (*p).to_owned()).collect(),
+            primaries: workloads.iter().flat_map(primaries).collect(),
         },
     }
 }
 
-fn workload(id: &str) -> PlannedWorkload {
-    let arms = ARMS.iter().find(|(workload, _)| *workload == id).map_or(&[][..], |(_, arms)| arms);
+/// The arms of a workload that the emulator measures.
+pub fn emulated(workload: &Workload) -> impl Iterator<Item = &Arm> {
+    workload.arms.iter().filter(|arm| arm.in_emulator)
+}
+
+fn planned(workload: &Workload) -> PlannedWorkload {
     PlannedWorkload {
-        id: id.to_owned(),
-        arms: arms.iter().map(|a| (*a).to_owned()).collect(),
-        samples: SAMPLES,
-        operations: OPERATIONS,
-        warmups: WARMUPS,
+        id: workload.id.clone(),
+        arms: emulated(workload).map(|arm| arm.id.clone()).collect(),
+        samples: workload.emulator.samples,
+        operations: workload.emulator.operations,
+        warmups: workload.emulator.warmups,
     }
+}
+
+/// The metrics that decide, as `workload metric`: those of the first arm that the emulator
+/// measures. Workers that compete are not modelled there, so their numbers never decide.
+fn primaries(workload: &Workload) -> Vec<String> {
+    let first = emulated(workload).find(|arm| !arm.many_workers);
+    let metrics = |arm: &Arm| -> Vec<String> {
+        let deciding = arm.metrics.iter().filter(|m| m.primary);
+        deciding.map(|m| format!("{} {}", workload.id, workload.metric_name(arm, m))).collect()
+    };
+    first.map(metrics).unwrap_or_default()
 }
 
 /// Name of a build where a slash would be misread.
@@ -76,19 +81,16 @@ fn file_label(label: &str) -> String {
 /// The measuring boots of the builds that are `wanted`, in the order of the plan.
 pub fn boots(plan: &Plan, builds: &[Build], initramfs: &Input, wanted: &dyn Fn(&str) -> bool) -> Vec<Boot> {
     let protocol = plan.protocol_sha256();
-    let first = plan.workloads.first();
-    let amount = first.map_or((SAMPLES, OPERATIONS, WARMUPS), |w| (w.samples, w.operations, w.warmups));
+    // Amounts are those of the plan: both come from the measuring program's own list.
     let mut arguments = vec!["run".to_owned()];
     arguments.extend(plan.workloads.iter().map(|w| w.id.clone()));
+    arguments.push("--emulator".to_owned());
     for arm in plan.workloads.iter().flat_map(|w| &w.arms) {
         arguments.extend(["--arm".to_owned(), arm.clone()]);
     }
-    for (option, value) in [("--samples", amount.0), ("--operations", amount.1), ("--warmups", amount.2)] {
-        arguments.extend([option.to_owned(), value.to_string()]);
-    }
     arguments.extend(["--clock", "tsc", "--single-operations", "--waiting"].map(str::to_owned));
-    let arms: usize = plan.workloads.iter().map(|w| w.arms.len().max(1)).sum();
-    let operations = (amount.1 + amount.2) * amount.0 * arms as u64;
+    let of = |w: &PlannedWorkload| (w.operations + w.warmups) * w.samples * w.arms.len().max(1) as u64;
+    let operations = plan.workloads.iter().map(of).sum();
     plan.points()
         .into_iter()
         .filter_map(|point| {
@@ -137,6 +139,7 @@ pub fn observations(
 mod tests {
     use super::*;
     use crate::experiment::SeriesSource;
+    use kernmark_wire::catalogue::{Amount, Metric};
 
     pub fn request(each_patch: bool) -> Request {
         Request {
@@ -169,8 +172,46 @@ mod tests {
 
     #[test]
     fn boots_are_spread_over_seeds() {
-        let plan = plan(&request(true), &Series { total: 2, ..Series::default() }, &["kernfs.rmdir".into()]);
+        let plan = plan(&request(true), &Series { total: 2, ..Series::default() }, &[]);
         assert_eq!(plan.points().len(), 18);
-        assert_eq!(plan.workloads[0].arms, ["scx-off", "bare"]);
+    }
+
+    #[test]
+    fn the_emulator_measures_its_arms_and_never_decides_on_competing_workers() {
+        let arm = |id: &str, in_emulator, many_workers| Arm {
+            id: id.into(),
+            summary: String::new(),
+            amount: Amount { samples: 99, operations: 128, warmups: 16 },
+            seconds: 1,
+            on_boards: true,
+            in_emulator,
+            many_workers,
+            metrics: [("remove", true), ("create", false)]
+                .map(|(id, primary)| Metric {
+                    id: id.into(),
+                    unit: "ns".into(),
+                    better: "lower".into(),
+                    primary,
+                })
+                .into(),
+        };
+        let workload = |arms: Vec<Arm>| Workload {
+            id: "a.b".into(),
+            summary: String::new(),
+            needs: vec![],
+            preemption: None,
+            emulator: Amount { samples: 4, operations: 100, warmups: 2 },
+            arms,
+            parameters: vec![],
+        };
+        let both =
+            workload(vec![arm("one", true, false), arm("other", true, false), arm("board", false, false)]);
+        let found = plan(&request(false), &Series { total: 1, ..Series::default() }, &[both]);
+        assert_eq!(found.workloads[0].arms, ["one", "other"]);
+        assert_eq!((found.workloads[0].samples, found.workloads[0].operations), (4, 100));
+        assert_eq!(found.policy.primaries, ["a.b remove"]);
+        let later = workload(vec![arm("board", false, false), arm("one", true, false)]);
+        assert_eq!(primaries(&later), ["a.b one_remove"]);
+        assert!(primaries(&workload(vec![arm("p8", true, true)])).is_empty());
     }
 }

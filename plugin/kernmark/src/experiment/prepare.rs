@@ -4,6 +4,7 @@
 use super::{Context, Progress, plan};
 use crate::exit::Failure;
 use crate::kernel::{AppliedSeries, Builder, Configuration, MINIMAL_CONFIG, Tree, TreeSource, apply};
+use crate::runners::{BoardBinary, board_binary, catalogue};
 use kernmark_validation::changed::config::Config;
 use kernmark_validation::changed::options::{CannotBuild, FileOptions, FileState, options_for, switch_on};
 use kernmark_validation::changed::series::{ChangedCode, changed_functions};
@@ -11,13 +12,11 @@ use kernmark_validation::mail::Series;
 use kernmark_validation::plan::Plan;
 use kernmark_validation::select::select;
 use kernmark_validation::verdict::Incident;
+use kernmark_wire::catalogue::Workload;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 const UNPACK_ESTIMATE: Duration = Duration::from_secs(25);
-
-/// Workloads that there are.
-const WORKLOADS: &[&str] = &["control.getppid", "kernfs.rmdir"];
 
 /// Everything that is fixed before the first build.
 #[derive(Debug)]
@@ -36,6 +35,8 @@ pub struct Prepared {
     pub buildable: bool,
     /// The frozen plan.
     pub plan: Plan,
+    /// What measures in every boot.
+    pub board: BoardBinary,
 }
 
 /// Prepares `series`.
@@ -44,7 +45,11 @@ pub struct Prepared {
 /// There is no tree, or a patch does not apply to it.
 pub fn prepare(context: Context<'_>, series: Series) -> Result<Prepared, Failure> {
     let Context { request, cache, progress, interrupt } = context;
-    let workloads = workloads(&request.workloads, &series, progress)?;
+    let exe = std::env::current_exe().map_err(|e| Failure::host(format!("find this program: {e}")))?;
+    let board = board_binary(request.board_binary.as_deref(), &exe)
+        .map_err(|e| Failure::host(format!("failed to {e}")))?;
+    let catalogue = catalogue(&board).map_err(|e| Failure::host(format!("failed to {e}")))?;
+    let workloads = workloads(&request.workloads, &catalogue, &series, progress)?;
     let source =
         TreeSource::find(request.tree.as_deref(), request.base.as_deref(), series.base_commit.as_deref())?;
     let tree = {
@@ -72,7 +77,7 @@ pub fn prepare(context: Context<'_>, series: Series) -> Result<Prepared, Failure
     }
     let plan = plan::plan(request, &series, &workloads);
     let configuration = Configuration::new(MINIMAL_CONFIG, &options);
-    Ok(Prepared { series, tree, code, configuration, incidents, buildable, plan })
+    Ok(Prepared { series, tree, code, configuration, incidents, buildable, plan, board })
 }
 
 /// What it takes to compile each touched file, the series applied.
@@ -101,20 +106,32 @@ fn not_built(files: &[FileOptions]) -> Vec<Incident> {
 }
 
 /// The workloads asked for, else those that the touched files select.
-fn workloads(asked: &[String], series: &Series, progress: &Progress) -> Result<Vec<String>, Failure> {
-    if let Some(unknown) = asked.iter().find(|a| !WORKLOADS.contains(&a.as_str())) {
-        return Err(Failure::usage(format!(
-            "--workload {unknown}: there is no such workload; there are {}",
-            WORKLOADS.join(", ")
-        )));
+fn workloads(
+    asked: &[String],
+    catalogue: &[Workload],
+    series: &Series,
+    progress: &Progress,
+) -> Result<Vec<Workload>, Failure> {
+    let available: Vec<&Workload> = catalogue.iter().filter(|w| plan::emulated(w).next().is_some()).collect();
+    let ids: Vec<&str> = available.iter().map(|w| w.id.as_str()).collect();
+    if let Some(unknown) = asked.iter().find(|a| !ids.contains(&a.as_str())) {
+        let why = if catalogue.iter().any(|w| w.id == *unknown) {
+            "the emulator does not measure it"
+        } else {
+            "there is no such workload"
+        };
+        return Err(Failure::usage(format!("--workload {unknown}: {why}; there are {}", ids.join(", "))));
     }
-    if !asked.is_empty() {
-        return Ok(asked.to_vec());
-    }
-    let files: Vec<String> = series.patches.iter().flat_map(|p| p.files.iter().cloned()).collect();
-    let selected = select(&files, WORKLOADS);
-    for one in &selected {
-        progress.note(&format!("workload {}: {}", one.workload, one.reason));
-    }
-    Ok(selected.into_iter().map(|s| s.workload).collect())
+    let chosen: Vec<String> = if asked.is_empty() {
+        let files: Vec<String> = series.patches.iter().flat_map(|p| p.files.iter().cloned()).collect();
+        let selected = select(&files, &ids);
+        for one in &selected {
+            progress.note(&format!("workload {}: {}", one.workload, one.reason));
+        }
+        selected.into_iter().map(|s| s.workload).collect()
+    } else {
+        asked.to_vec()
+    };
+    // In the order of the list, each once.
+    Ok(available.into_iter().filter(|w| chosen.contains(&w.id)).cloned().collect())
 }

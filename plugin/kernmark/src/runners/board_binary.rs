@@ -2,8 +2,10 @@
 //! Finds the static measuring program that becomes /init of every boot.
 
 use kernmark_validation::plan::hex;
+use kernmark_wire::catalogue::Workload;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// How to make it; printed wherever it is missing.
 const BUILD: &str = "cargo rustc --release -p kernmark-board --target x86_64-unknown-linux-gnu \
@@ -39,6 +41,14 @@ pub enum BoardBinaryError {
         path: PathBuf,
         /// Why not.
         reason: Unsuitable,
+    },
+    /// It does not say what it measures.
+    #[error("learn from {} what it measures: {reason}. It is of another version, or cannot run here. Build it: {BUILD}", path.display())]
+    Catalogue {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
     },
     /// It cannot be read.
     #[error("read the measuring program {}: {source}", path.display())]
@@ -85,6 +95,24 @@ pub fn board_binary(asked: Option<&Path>, exe: &Path) -> Result<BoardBinary, Boa
         }
     }
     Err(unsuitable.unwrap_or(BoardBinaryError::Missing { looked }))
+}
+
+/// What `board` can measure, by its own account. It is our own static program, so it runs here
+/// as it does in a guest.
+///
+/// # Errors
+/// It does not start, or speaks of it in another way.
+pub fn catalogue(board: &BoardBinary) -> Result<Vec<Workload>, BoardBinaryError> {
+    let failed = |reason: String| BoardBinaryError::Catalogue { path: board.path.clone(), reason };
+    let listed = Command::new(&board.path)
+        .args(["list", "--format", "json"])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| failed(e.to_string()))?;
+    if !listed.status.success() {
+        return Err(failed(format!("it ended with {}", listed.status)));
+    }
+    serde_json::from_slice(&listed.stdout).map_err(|e| failed(e.to_string()))
 }
 
 fn read(path: &Path) -> Result<Option<BoardBinary>, BoardBinaryError> {

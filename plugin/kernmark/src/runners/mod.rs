@@ -15,7 +15,7 @@ mod repeats;
 mod replay;
 mod schedule;
 
-pub use board_binary::{BoardBinary, BoardBinaryError, Unsuitable, board_binary, check_static};
+pub use board_binary::{BoardBinary, BoardBinaryError, Unsuitable, board_binary, catalogue, check_static};
 pub use boot::{Boot, BootError, Input, Watchdog};
 pub use initramfs::initramfs;
 pub use outcome::{Fault, MachineEnd, Outcome, judge};
