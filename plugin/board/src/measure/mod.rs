@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! How operations are timed: clock, pinning, and the loop over samples.
+//! How operations are timed: clock, pinning, the loop over samples, and several
+//! workers at once.
 
+mod barrier;
 mod clock;
+#[cfg_attr(not(test), expect(dead_code, reason = "for workloads of several workers"))]
 mod pin;
 mod samples;
+mod shared_memory;
+#[cfg_attr(not(test), expect(dead_code, reason = "for workloads of several workers"))]
+mod workers;
 
 pub use clock::{Clock, ClockName};
+#[expect(unused_imports, reason = "for workloads of several workers")]
+pub use pin::Unpinned;
 pub use pin::{Cpu, ordinary_policy, pin};
 pub use samples::{Amount, Manner, Outcome, Planned, measure, report_facts};
+#[expect(unused_imports, reason = "for workloads of several workers")]
+pub use shared_memory::{Shareable, SharedRow};
+#[expect(unused_imports, reason = "for workloads of several workers")]
+pub use workers::{Slot, Usage, Worker, WorkerKind, Workers};
 
 /// One timed operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

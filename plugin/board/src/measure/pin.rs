@@ -34,6 +34,53 @@ pub fn pin(wanted: &[usize], or_any: bool) -> Result<Cpu, Stop> {
     if cpu.is_here() { Ok(cpu) } else { Err(Stop::Failed(format!("pinning to CPU {} did not take", cpu.0))) }
 }
 
+/// Lets this thread run on `cpus` only.
+///
+/// # Errors
+/// None of these CPUs is there, or this thread may use none of them.
+pub fn restrict(cpus: &[usize]) -> Result<(), Stop> {
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        set.set(*cpu).map_err(|e| Stop::failed(format!("CPU {cpu}"), e))?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(|e| match e {
+        nix::errno::Errno::EINVAL => {
+            Stop::Missing(format!("none of the CPUs {cpus:?} may be used; choose others with --cpus"))
+        }
+        other => Stop::failed(format!("restricting to CPUs {cpus:?}"), other),
+    })
+}
+
+/// A thread that may use every CPU again, until this is dropped: it then goes back to where it was.
+#[derive(Debug)]
+pub struct Unpinned {
+    before: CpuSet,
+}
+
+impl Unpinned {
+    /// Lets this thread run on every CPU that the machine and its container allow.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn here() -> Result<Self, Stop> {
+        let this = Pid::from_raw(0);
+        let before = sched_getaffinity(this).map_err(|e| Stop::failed("sched_getaffinity", e))?;
+        let mut every = CpuSet::new();
+        for cpu in 0..CpuSet::count() {
+            every.set(cpu).map_err(|e| Stop::failed(format!("CPU {cpu}"), e))?;
+        }
+        sched_setaffinity(this, &every).map_err(|e| Stop::failed("leaving the CPU it was pinned to", e))?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Unpinned {
+    fn drop(&mut self) {
+        // Shows up as a failed check `affinity` of whatever is measured next.
+        let _ = sched_setaffinity(Pid::from_raw(0), &self.before);
+    }
+}
+
 impl Cpu {
     /// Whether the thread may run here only, and runs here.
     pub fn is_here(self) -> bool {
@@ -74,6 +121,24 @@ mod tests {
             let cpu = pin(&[], true).expect("some CPU is allowed");
             assert!(cpu.is_here());
             assert!(!Cpu(cpu.0 + 1).is_here());
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn unpinned_only_for_a_while() {
+        std::thread::spawn(|| {
+            let set = || sched_getaffinity(Pid::from_raw(0)).expect("affinity");
+            let all = set();
+            let cpu = pin(&[], true).expect("some CPU is allowed");
+            let pinned = set();
+            let unpinned = Unpinned::here().expect("allowed");
+            assert_eq!(set(), all);
+            drop(unpinned);
+            assert_eq!(set(), pinned);
+            restrict(&[cpu.0]).expect("allowed");
+            assert!(cpu.is_here());
         })
         .join()
         .expect("no panic");
