@@ -19,3 +19,5 @@ mod runner;
 mod runner_hostile;
 #[path = "system/sandbox.rs"]
 mod sandbox;
+#[path = "system/sched_ext.rs"]
+mod sched_ext;

@@ -191,6 +191,9 @@ pub struct Provenance {
     pub tree: String,
     /// 40 hex digits where the tree is a git repository.
     pub base_commit: Option<String>,
+    /// Name of the configuration that the kernels have in the emulator.
+    #[serde(default = "minimal", skip_serializing_if = "is_minimal")]
+    pub kernel_config: String,
     /// One command that repeats the experiment.
     pub repeat: String,
     /// RFC 3339 time at which the experiment started.
@@ -203,6 +206,15 @@ pub struct Provenance {
     pub bundle_url: Option<String>,
     /// KCIDB origin.
     pub origin: String,
+}
+
+/// What findings without a name for it were made with.
+fn minimal() -> String {
+    "minimal".to_owned()
+}
+
+fn is_minimal(name: &str) -> bool {
+    name == minimal()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What the board prints and the host reads: records and their line framing.
+//! What the board prints and the host reads: records and their line framing; and
+//! the other way, images of file systems for a guest.
 //!
 //! Nothing here measures, computes or does I/O. A record is one JSON value on
 //! one line with its own checksum, so that a cut, garbled or forged line is
@@ -8,6 +9,7 @@
 pub mod catalogue;
 mod frame;
 pub mod record;
+pub mod sparse;
 
 pub use frame::{LineProblem, PREFIX, frame, unframe};
 pub use record::*;

@@ -3,6 +3,8 @@
 
 mod environment;
 mod knobs;
+#[expect(dead_code, reason = "for workloads on ext4 and XFS, which come after it")]
+mod ram_disk;
 #[cfg(test)]
 mod synthetic;
 mod topology;

@@ -4,6 +4,7 @@
 use crate::exit::{Exit, Failure};
 use crate::experiment::{self, Concluded, Progress, Request, RunnerChoice, SeriesSource};
 use crate::interrupt::Interrupt;
+use crate::kernel::Fragment;
 use kernmark_validation::report::{self, Templates};
 use std::path::PathBuf;
 
@@ -44,6 +45,10 @@ pub struct Common {
     /// Workload to measure; all by default.
     #[arg(long = "workload", value_name = "ID")]
     workloads: Vec<String>,
+    /// Kernel configuration: minimal, or sched_ext, which also has BPF, ext4 and XFS and takes longer
+    /// to build.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Fragment>)]
+    kernel_config: Fragment,
     /// Boots of each kernel; even, because the order is a palindrome.
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = boots)]
     boots: u32,
@@ -111,6 +116,7 @@ impl Common {
             each_patch: own.each_patch,
             threshold_percent: self.threshold,
             workloads: self.workloads.clone(),
+            kernel_config: self.kernel_config,
             boots: self.boots,
             out: self.out.clone(),
             cache: self.cache.clone(),

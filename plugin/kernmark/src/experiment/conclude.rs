@@ -92,6 +92,7 @@ pub fn conclude(
             tool_version: env!("CARGO_PKG_VERSION").into(),
             tree: prepared.tree.title.clone(),
             base_commit: prepared.tree.commit.clone(),
+            kernel_config: prepared.configuration.fragment().name().into(),
             repeat: request.repeat.clone(),
             started: started.to_owned(),
             duration_seconds: elapsed.as_secs(),

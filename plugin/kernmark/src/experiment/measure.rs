@@ -9,8 +9,8 @@ use crate::cache::write_whole;
 use crate::exit::Failure;
 use crate::kernel::Build;
 use crate::runners::{
-    BoardBinary, Boot, Fault, FinishedPoint, Input, Outcome, QemuRunner, ReplayRunner, Runner, Schedule,
-    broken_repeats, initramfs,
+    Boot, Fault, FinishedPoint, Input, Outcome, QemuRunner, ReplayRunner, Runner, Schedule, broken_repeats,
+    file_systems, initramfs,
 };
 use kernmark_validation::plan::hex;
 use kernmark_validation::samples::PointLog;
@@ -56,7 +56,7 @@ pub fn measure(
         RunnerChoice::Qemu => Box::new(QemuRunner::new()?),
         RunnerChoice::Replay(from) => Box::new(ReplayRunner::new(from.join("points"))),
     };
-    let initramfs = write_initramfs(&prepared.board, bundle)?;
+    let initramfs = write_initramfs(context, prepared, bundle)?;
     let wanted = |label: &str| different.iter().any(|b| b.record.label == label);
     let boots: Vec<Boot> = plan::boots(&prepared.plan, &kernels.builds, &initramfs, &wanted);
     measured.points = schedule(context, runner.as_ref(), &bundle.points(), &boots, "boots")?;
@@ -135,8 +135,12 @@ fn schedule(
 }
 
 /// The archive that every boot starts from, kept in the bundle.
-fn write_initramfs(board: &BoardBinary, bundle: &Bundle) -> Result<Input, Failure> {
-    let bytes = initramfs(&board.bytes);
+fn write_initramfs(context: Context<'_>, prepared: &Prepared, bundle: &Bundle) -> Result<Input, Failure> {
+    let images = match prepared.configuration.fragment().has_file_systems() {
+        true => file_systems(context.cache, context.interrupt)?,
+        false => Vec::new(),
+    };
+    let bytes = initramfs(&prepared.board.bytes, &images);
     let path = bundle.path().join("initramfs.cpio.gz");
     write_whole(&path, &bytes)?;
     Ok(Input { path: std::path::absolute(&path).unwrap_or(path), sha256: hex(&Sha256::digest(&bytes)) })

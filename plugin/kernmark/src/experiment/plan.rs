@@ -139,6 +139,7 @@ pub fn observations(
 mod tests {
     use super::*;
     use crate::experiment::SeriesSource;
+    use crate::kernel::Fragment;
     use kernmark_wire::catalogue::{Amount, Metric};
 
     pub fn request(each_patch: bool) -> Request {
@@ -150,6 +151,7 @@ mod tests {
             each_patch,
             threshold_percent: 5.0,
             workloads: vec![],
+            kernel_config: Fragment::Minimal,
             boots: 6,
             out: None,
             cache: None,

@@ -3,7 +3,7 @@
 
 use super::{Context, Progress, plan};
 use crate::exit::Failure;
-use crate::kernel::{AppliedSeries, Builder, Configuration, MINIMAL_CONFIG, Tree, TreeSource, apply};
+use crate::kernel::{AppliedSeries, Builder, Configuration, Tree, TreeSource, apply};
 use crate::runners::{BoardBinary, board_binary, catalogue};
 use kernmark_validation::changed::config::Config;
 use kernmark_validation::changed::options::{CannotBuild, FileOptions, FileState, options_for, switch_on};
@@ -50,6 +50,7 @@ pub fn prepare(context: Context<'_>, series: Series) -> Result<Prepared, Failure
         .map_err(|e| Failure::host(format!("failed to {e}")))?;
     let catalogue = catalogue(&board).map_err(|e| Failure::host(format!("failed to {e}")))?;
     let workloads = workloads(&request.workloads, &catalogue, &series, progress)?;
+    let fragment = request.kernel_config;
     let source =
         TreeSource::find(request.tree.as_deref(), request.base.as_deref(), series.base_commit.as_deref())?;
     let tree = {
@@ -61,9 +62,9 @@ pub fn prepare(context: Context<'_>, series: Series) -> Result<Prepared, Failure
     let code = changed_functions(&patches, &|path| tree.read(path));
     let files = {
         let _phase = progress.phase("configuration", None);
-        let minimal =
-            Builder::new(cache, &tree, Configuration::new(MINIMAL_CONFIG, &[]), interrupt, cache.root())?;
-        let config = Config::parse(&minimal.configure()?);
+        let plain = Configuration::new(fragment, &[]);
+        let builder = Builder::new(cache, &tree, plain, interrupt, cache.root())?;
+        let config = Config::parse(&builder.configure()?);
         file_options(&tree, &applied, &config)
     };
     let incidents = not_built(&files);
@@ -76,7 +77,7 @@ pub fn prepare(context: Context<'_>, series: Series) -> Result<Prepared, Failure
         ));
     }
     let plan = plan::plan(request, &series, &workloads);
-    let configuration = Configuration::new(MINIMAL_CONFIG, &options);
+    let configuration = Configuration::new(fragment, &options);
     Ok(Prepared { series, tree, code, configuration, incidents, buildable, plan, board })
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What somebody asks of an experiment.
 
+use crate::kernel::Fragment;
 use std::path::PathBuf;
 
 /// One validation of one series, as asked for on the command line.
@@ -20,6 +21,8 @@ pub struct Request {
     pub threshold_percent: f64,
     /// Workload ids; empty means those the touched paths select.
     pub workloads: Vec<String>,
+    /// What the kernels are configured with.
+    pub kernel_config: Fragment,
     /// Boots of each build; even, because an order is a palindrome.
     pub boots: u32,
     /// Bundle directory; `None` makes one in the working directory.

@@ -56,7 +56,7 @@ pub struct Builder<'a> {
     configuration: Configuration,
     interrupt: &'a Interrupt,
     logs: PathBuf,
-    /// First lines of the versions of compiler and linker.
+    /// First lines of the versions of compiler, linker and what else shapes the image.
     toolchain: String,
     whole_copies: bool,
 }
@@ -73,8 +73,13 @@ impl<'a> Builder<'a> {
         interrupt: &'a Interrupt,
         logs: &Path,
     ) -> Result<Self, BuildError> {
-        require_programs(is_installed)?;
-        let toolchain = format!("{}\n{}", version_line("gcc")?, version_line("ld")?);
+        let fragment = configuration.fragment();
+        require_programs(fragment, is_installed)?;
+        let mut toolchain = format!("{}\n{}", version_line("gcc")?, version_line("ld")?);
+        for (program, _) in fragment.programs() {
+            toolchain.push('\n');
+            toolchain.push_str(&version_line(program)?);
+        }
         Ok(Self {
             cache,
             tree,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The kernel configuration: what is asked for, and whether it was had.
 
+use super::fragment::Fragment;
 use kernmark_validation::plan::hex;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -8,29 +9,35 @@ use std::collections::BTreeMap;
 /// What a kernel is configured with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// Fragment text, merged onto tinyconfig.
-    fragment: String,
+    fragment: Fragment,
+    /// What is merged onto tinyconfig.
+    text: String,
 }
 
 impl Configuration {
     /// `fragment` and, after it, each of `options` (names without `CONFIG_`) switched on.
-    pub fn new(fragment: &str, options: &[String]) -> Self {
-        let mut text = fragment.to_owned();
+    pub fn new(fragment: Fragment, options: &[String]) -> Self {
+        let mut text = fragment.text();
         for option in options {
             text.push_str(&format!("CONFIG_{option}=y\n"));
         }
-        Self { fragment: text }
+        Self { fragment, text }
+    }
+
+    /// The fragment it was made from.
+    pub fn fragment(&self) -> Fragment {
+        self.fragment
     }
 
     /// The text that is merged.
     pub fn text(&self) -> &str {
-        &self.fragment
+        &self.text
     }
 
     /// Symbols that `config`, the final .config, does not have as asked.
     pub fn not_had(&self, config: &str) -> Vec<String> {
         let had = symbols(config);
-        symbols(&self.fragment)
+        symbols(&self.text)
             .into_iter()
             .filter_map(|(name, asked)| {
                 let got = had.get(name).copied().unwrap_or("n");
@@ -87,12 +94,20 @@ mod tests {
 
     #[test]
     fn what_was_not_had_is_named() {
-        let asked = Configuration::new("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_N=16\n", &["C".into()]);
+        let text = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_N=8\nCONFIG_N=16\nCONFIG_C=y\n".to_owned();
+        let asked = Configuration { fragment: Fragment::Minimal, text };
         assert!(asked.not_had("CONFIG_A=y\nCONFIG_N=16\nCONFIG_C=y\n").is_empty());
         assert_eq!(
             asked.not_had("CONFIG_B=y\nCONFIG_N=8\nCONFIG_A=y\n"),
             ["CONFIG_B: asked n, got y", "CONFIG_C: asked y, got n", "CONFIG_N: asked 16, got 8"]
         );
+    }
+
+    #[test]
+    fn options_come_last() {
+        let asked = Configuration::new(Fragment::SchedExt, &["BLOCK".into(), "UTS_NS".into()]);
+        let text = format!("{}CONFIG_BLOCK=y\nCONFIG_UTS_NS=y\n", Fragment::SchedExt.text());
+        assert_eq!((asked.text(), asked.fragment()), (text.as_str(), Fragment::SchedExt));
     }
 
     #[test]

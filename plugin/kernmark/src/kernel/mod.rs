@@ -5,6 +5,7 @@ mod apply;
 mod build;
 mod config;
 mod error;
+mod fragment;
 mod image;
 mod layers;
 mod make_log;
@@ -15,8 +16,6 @@ pub use apply::{AppliedSeries, apply};
 pub use build::{Builder, Progress};
 pub use config::{Configuration, canonical_sha256};
 pub use error::BuildError;
+pub use fragment::Fragment;
 pub use image::Build;
 pub use tree::{Tree, TreeSource};
-
-/// The config fragment of the emulator, merged onto tinyconfig.
-pub const MINIMAL_CONFIG: &str = include_str!("../../../../kernel/minimal.config");

@@ -3,6 +3,7 @@
 //! the result. Everything here runs inside the sandbox.
 
 use super::error::BuildError;
+use super::fragment::{Fragment, Program};
 use crate::cache;
 use std::fs;
 use std::path::Path;
@@ -75,8 +76,8 @@ pub(super) fn read_result(path: &Path, side: &str, what: &'static str) -> Result
     fs::read(path).map_err(|e| cache::at(path, e).into())
 }
 
-/// Programs that a build starts, with the Debian package of each.
-const PROGRAMS: [(&str, &str); 8] = [
+/// Programs that every build starts.
+const PROGRAMS: [Program; 8] = [
     ("gcc", "gcc"),
     ("ld", "binutils"),
     ("make", "make"),
@@ -88,8 +89,11 @@ const PROGRAMS: [(&str, &str); 8] = [
 ];
 
 /// Says which program is missing.
-pub(super) fn require_programs(is_installed: impl Fn(&str) -> bool) -> Result<(), BuildError> {
-    match PROGRAMS.iter().find(|(program, _)| !is_installed(program)) {
+pub(super) fn require_programs(
+    fragment: Fragment,
+    is_installed: impl Fn(&str) -> bool,
+) -> Result<(), BuildError> {
+    match PROGRAMS.iter().chain(fragment.programs()).find(|(program, _)| !is_installed(program)) {
         Some(&(program, package)) => Err(BuildError::ToolMissing { program, package }),
         None => Ok(()),
     }
@@ -125,8 +129,12 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named_with_its_package() {
-        require_programs(|_| true).expect("all there");
-        let error = require_programs(|program| program != "flex").expect_err("flex is missing");
+        require_programs(Fragment::SchedExt, |_| true).expect("all there");
+        let without = |fragment, missing: &str| require_programs(fragment, |program| program != missing);
+        let error = without(Fragment::Minimal, "flex").expect_err("flex is missing");
         assert_eq!(error.to_string(), "flex is missing; install it with: apt-get install flex");
+        without(Fragment::Minimal, "pahole").expect("needs no BTF");
+        let error = without(Fragment::SchedExt, "pahole").expect_err("pahole is missing");
+        assert_eq!(error.to_string(), "pahole is missing; install it with: apt-get install dwarves");
     }
 }

@@ -7,6 +7,7 @@
 
 mod board_binary;
 mod boot;
+mod file_systems;
 mod initramfs;
 mod outcome;
 mod point_directory;
@@ -17,7 +18,8 @@ mod schedule;
 
 pub use board_binary::{BoardBinary, BoardBinaryError, Unsuitable, board_binary, catalogue, check_static};
 pub use boot::{Boot, BootError, Input, Watchdog};
-pub use initramfs::initramfs;
+pub use file_systems::file_systems;
+pub use initramfs::{FileSystemImage, initramfs};
 pub use outcome::{Fault, MachineEnd, Outcome, judge};
 pub use point_directory::{BootKey, PointRecord, StoredPoint, read_point};
 pub use qemu::QemuRunner;
@@ -99,6 +101,14 @@ pub enum RunnerError {
     /// The emulator is not installed.
     #[error("find qemu-system-x86_64; install it with: apt-get install qemu-system-x86")]
     QemuMissing,
+    /// Another program is not installed.
+    #[error("find {program}; install it with: apt-get install {package}")]
+    ProgramMissing {
+        /// The program.
+        program: &'static str,
+        /// Debian's package of it.
+        package: &'static str,
+    },
     /// The boot cannot be expressed.
     #[error(transparent)]
     Boot(#[from] BootError),
@@ -147,6 +157,7 @@ impl From<RunnerError> for Failure {
                 Self::missing(message)
             }
             RunnerError::QemuMissing
+            | RunnerError::ProgramMissing { .. }
             | RunnerError::Sandbox(_)
             | RunnerError::Store(_)
             | RunnerError::Host { .. }

@@ -4,7 +4,7 @@
 
 use kernmark::cache::Cache;
 use kernmark::interrupt::Interrupt;
-use kernmark::kernel::{Build, BuildError, Builder, Configuration, MINIMAL_CONFIG, Tree, TreeSource};
+use kernmark::kernel::{Build, BuildError, Builder, Configuration, Fragment, Tree, TreeSource};
 use kernmark::sandbox::SandboxError;
 use kernmark_validation::mail::{Patch, Series, read_series};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn shared() -> &'static Base {
         let interrupt = Interrupt::default();
         let tree = source.unpack(&cache, &interrupt).expect("unpacked");
         let logs = tempfile::tempdir().expect("temporary directory");
-        let configuration = Configuration::new(MINIMAL_CONFIG, &[]);
+        let configuration = Configuration::new(Fragment::Minimal, &[]);
         let builder = Builder::new(&cache, &tree, configuration, &interrupt, logs.path()).expect("tools");
         builder.base(&mut |_| {}).expect("the base compiles");
         Base { cache, tree }
@@ -51,7 +51,7 @@ impl Place {
     }
 
     fn builder(&self) -> Builder<'_> {
-        let configuration = Configuration::new(MINIMAL_CONFIG, &[]);
+        let configuration = Configuration::new(Fragment::Minimal, &[]);
         Builder::new(&self.cache, &shared().tree, configuration, &self.interrupt, self.directory.path())
             .expect("tools")
     }
@@ -264,7 +264,7 @@ fn an_interrupt_leaves_nothing_half_done() {
 #[test]
 fn an_option_that_kconfig_does_not_have_is_named() {
     let place = Place::new();
-    let configuration = Configuration::new(MINIMAL_CONFIG, &["KERNMARK_NONSENSE".into()]);
+    let configuration = Configuration::new(Fragment::Minimal, &["KERNMARK_NONSENSE".into()]);
     let builder =
         Builder::new(&place.cache, &shared().tree, configuration, &place.interrupt, place.directory.path())
             .expect("tools");
@@ -281,7 +281,7 @@ fn two_that_start_at_once_do_not_disturb_each_other() {
         let interrupt = Interrupt::default();
         // The tree of the shared cache; everything else is new here.
         let tree = shared().tree.clone();
-        let configuration = Configuration::new(MINIMAL_CONFIG, &options);
+        let configuration = Configuration::new(Fragment::Minimal, &options);
         let builder = Builder::new(&cache, &tree, configuration, &interrupt, place.path()).expect("tools");
         builder.configure().expect("configures")
     };

@@ -18,7 +18,7 @@ const MEASURE: &str = "run kernfs.rmdir control.getppid --arm scx-off --arm bare
 
 /// A boot of the base kernel with this /init, its files below `place`.
 pub fn boot(place: &Path, index: usize, init: &[u8], arguments: &str) -> Boot {
-    let archive = initramfs(init);
+    let archive = initramfs(init, &[]);
     let path = place.join(format!("initramfs-{index}"));
     std::fs::write(&path, &archive).expect("writable");
     Boot {
@@ -108,7 +108,7 @@ fn cpio_reads_the_initramfs() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("sh starts");
-    child.stdin.take().expect("piped").write_all(&initramfs(b"#!program")).expect("written");
+    child.stdin.take().expect("piped").write_all(&initramfs(b"#!program", &[])).expect("written");
     let output = child.wait_with_output().expect("ends");
     let text = String::from_utf8(output.stdout).expect("ASCII");
     let names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next_back()).collect();

@@ -17,7 +17,7 @@ fn measured_on(name: &str) -> FinishedPoint {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/series/{name}.mbox"));
     let image = patched_image(&std::fs::read(path).expect("the series is there"));
     let place = tempfile::tempdir().expect("temporary directory");
-    let archive = initramfs(&board_binary());
+    let archive = initramfs(&board_binary(), &[]);
     let file = place.path().join("initramfs");
     std::fs::write(&file, &archive).expect("writable");
     let arguments = "run kernfs.rmdir --samples 1 --operations 64 --clock tsc --single-operations --waiting";

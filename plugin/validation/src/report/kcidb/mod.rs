@@ -209,7 +209,8 @@ impl<'a> Run<'a> {
             start_time: self.started.clone(),
             architecture,
             compiler: compiler.map(Text::new),
-            config_name: (findings.plan.runner == "qemu").then_some("kernmark-minimal"),
+            config_name: (findings.plan.runner == "qemu")
+                .then(|| Text::new(&format!("kernmark-{}", findings.provenance.kernel_config))),
             log_excerpt: failed.map(|reason| Text::excerpt(reason)),
             status,
             misc: misc.into_iter().flatten().collect(),

@@ -69,7 +69,7 @@ pub struct Build {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compiler: Option<Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub config_name: Option<&'static str>,
+    pub config_name: Option<Text>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_excerpt: Option<Text>,
     pub status: Status,

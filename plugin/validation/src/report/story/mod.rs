@@ -77,6 +77,8 @@ pub struct Story {
     pub tree: String,
     /// The tree's commit is the one that the series names.
     pub own_base: bool,
+    /// Name of the emulator's kernel configuration.
+    pub kernel_config: String,
     /// The compiler, short; empty when nothing was built.
     pub compiler: String,
     /// Boots that were compared.
@@ -160,6 +162,7 @@ impl Story {
             tree: tree(findings),
             own_base: provenance.base_commit.is_some()
                 && provenance.base_commit == findings.series.base_commit,
+            kernel_config: one_line(&provenance.kernel_config),
             compiler: findings.builds.first().map(|b| compiler(&b.identity.compiler)).unwrap_or_default(),
             boots: boots(findings),
             order: order(findings),
