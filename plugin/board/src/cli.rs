@@ -36,6 +36,8 @@ enum Command {
     Run(RunArguments),
     /// Counts function calls, untimed.
     Observe(ObserveArguments),
+    /// Samples where the workers of a workload spend their time, untimed.
+    Profile(ProfileArguments),
     /// Prints the environment record.
     Environment(OutputArguments),
 }
@@ -75,6 +77,26 @@ pub struct RunArguments {
     /// Preemption that must be in force; by default that of the workload, where the kernel has a choice.
     #[arg(long, conflicts_with = "keep_settings", value_name = "WORD")]
     pub preempt: Option<String>,
+    #[command(flatten)]
+    pub place: PlaceArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// What `profile` is asked for.
+#[derive(Debug, Args)]
+pub struct ProfileArguments {
+    /// Workload id.
+    pub workload: String,
+    /// Arms; the default arm of the workload by default.
+    #[arg(long = "arm")]
+    pub arms: Vec<String>,
+    /// How long each arm is sampled.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Samples in a second of each worker.
+    #[arg(long, default_value_t = 997, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub frequency: u64,
     #[command(flatten)]
     pub place: PlaceArguments,
     #[command(flatten)]
@@ -175,6 +197,7 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
         }
         Command::Run(asked) => with_emitter(&asked.output, results, |out| passes::run(&asked, out)),
         Command::Observe(asked) => with_emitter(&asked.output, results, |out| passes::observe(&asked, out)),
+        Command::Profile(asked) => with_emitter(&asked.output, results, |out| passes::profile(&asked, out)),
         Command::Environment(output) => with_emitter(&output, results, |out| {
             passes::record_environment("before", out)?;
             Ok(Exit::Done)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The two passes over the workloads: `run`, timed, and `observe`, untimed.
 
+mod sampling;
+
+pub use sampling::profile;
+
 use crate::cli::{ObserveArguments, OutputArguments, PlaceArguments, RunArguments};
 use crate::emit::Emitter;
 use crate::machine::{CpuList, Knobs, Topology, counts, environment, identity};
@@ -109,9 +113,7 @@ pub fn observe(asked: &ObserveArguments, out: &mut Emitter) -> Result<Exit, Stop
     let mut void = None;
     for workload in workloads {
         let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
-        let own: Vec<&'static Arm> =
-            workload.arms.iter().filter(|a| asked.arms.iter().any(|id| id == a.id)).collect();
-        for arm in if own.is_empty() { vec![&workload.arms[0]] } else { own } {
+        for arm in observed_arms(workload, &asked.arms) {
             let done = observe_arm(workload, &place.setting(arm, &parameters), &asked.functions, out);
             match skipped(workload, arm.id, done, out)? {
                 None => {}
@@ -135,6 +137,13 @@ fn observe_arm(
     report_facts(workload.id, setting.arm, &session.facts()?, out)?;
     observe::operations(workload, setting.arm, session, functions, out)?;
     session.finish()
+}
+
+/// The arms asked for that this workload has; its default arm when none of them is its own.
+fn observed_arms(workload: &'static Workload, asked: &[String]) -> Vec<&'static Arm> {
+    let own: Vec<&'static Arm> =
+        workload.arms.iter().filter(|arm| asked.iter().any(|id| id == arm.id)).collect();
+    if own.is_empty() { vec![&workload.arms[0]] } else { own }
 }
 
 /// Why an arm yields no numbers.

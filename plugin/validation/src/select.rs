@@ -56,12 +56,18 @@ const CONTROL: &str = "control.getppid";
 /// fs/dcache.c, mm/slub.c) is left to the last resort of [`select`]: every
 /// workload executes it.
 const RULES: &[Rule] = &[
+    Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.rmdir" },
     Rule { prefix: "include/linux/cgroup", area: "cgroups", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/rwsem.h", area: "read-write semaphores", workload: "kernfs.open" },
+    Rule { prefix: "include/linux/sysfs.h", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "include/linux/sysfs.h", area: "kernfs", workload: "kernfs.rmdir" },
     Rule { prefix: "kernel/cgroup/", area: "cgroups", workload: "kernfs.rmdir" },
+    Rule { prefix: "kernel/locking/rwsem.c", area: "read-write semaphores", workload: "kernfs.open" },
 ];
 
 /// The workloads of `available` to run for a series that touches `files`: those
@@ -106,6 +112,18 @@ mod tests {
             chosen(&["MAINTAINERS", "fs/kernfs/dir.c"], &all),
             [control, "kernfs.rmdir: fs/kernfs/dir.c belongs to kernfs"]
         );
+        let both = ["control.getppid", "kernfs.open", "kernfs.rmdir", "shrinker.umount"];
+        assert_eq!(
+            chosen(&["fs/kernfs/inode.c"], &both)[1..],
+            [
+                "kernfs.open: fs/kernfs/inode.c belongs to kernfs",
+                "kernfs.rmdir: fs/kernfs/inode.c belongs to kernfs"
+            ]
+        );
+        assert_eq!(
+            chosen(&["kernel/locking/rwsem.c"], &both),
+            [control, "kernfs.open: kernel/locking/rwsem.c belongs to read-write semaphores"]
+        );
         assert_eq!(
             chosen(&["include/linux/cgroup-defs.h"], &all),
             [control, "kernfs.rmdir: include/linux/cgroup-defs.h belongs to cgroups"]
@@ -125,7 +143,11 @@ mod tests {
 
     #[test]
     fn rules_are_in_order_and_name_known_shapes() {
-        assert!(RULES.windows(2).all(|pair| pair[0].prefix < pair[1].prefix));
+        assert!(
+            RULES
+                .windows(2)
+                .all(|pair| (pair[0].prefix, pair[0].workload) < (pair[1].prefix, pair[1].workload))
+        );
         assert!(RULES.iter().all(|rule| rule.workload.contains('.') && rule.workload != CONTROL));
     }
 }

@@ -33,6 +33,12 @@ pub enum Record {
     Calls(Calls),
     /// NULL and other return values of one function in an untimed pass.
     Returns(Returns),
+    /// A sampling profile of an untimed pass: how it was made.
+    Sampling(Sampling),
+    /// The same: samples by function.
+    SelfSamples(SelfSamples),
+    /// The same: samples of some functions by caller.
+    CallerSamples(CallerSamples),
     /// An observation that could not be made, and why. Never a zero.
     NotAvailable(NotAvailable),
     /// A correctness condition of a workload and whether it held.
@@ -48,7 +54,7 @@ pub enum Record {
 pub struct Start {
     /// [`FORMAT`].
     pub format: u32,
-    /// `run` or `observe`.
+    /// `run`, `observe` or `profile`.
     pub pass: String,
     /// Protocol hash handed in by the host; empty when run by hand.
     pub protocol: String,
@@ -199,6 +205,63 @@ pub struct Returns {
     pub null: u64,
     /// Calls that returned something else.
     pub other: u64,
+}
+
+/// A sampling profile: where the workers of one arm were found at regular moments
+/// (workloads.md 3.4). The denominator of every share is `samples`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// What gave the moments: `cycles`, `cycles of cpu_core`, `cpu-clock` ...
+    pub event: String,
+    /// Why nothing better did; empty when it is the best there is.
+    #[serde(default)]
+    pub instead_of: String,
+    /// Samples in a second of each worker that were asked for.
+    pub frequency: u64,
+    /// Threads that were sampled.
+    pub workers: u64,
+    /// How long.
+    pub milliseconds: u64,
+    /// Operations of all workers in that time.
+    pub operations: u64,
+    /// All samples, user space included.
+    pub samples: u64,
+    /// Of these in user space.
+    pub user: u64,
+    /// Records that the kernel could not write for want of room.
+    pub lost: u64,
+    /// Times that the kernel held the sampling back.
+    pub throttled: u64,
+    /// Instructions that the workers executed in the kernel in that time, where counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_instructions: Option<u64>,
+}
+
+/// Samples of a profile by the function that was executing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelfSamples {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// (function, samples); one chunk of a longer list.
+    pub functions: Vec<(String, u64)>,
+}
+
+/// Samples of a profile in the functions whose callers matter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallerSamples {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// (function, nearest of the callers that are told apart or `other`, the way it was reached
+    /// or `other`, samples); one chunk of a longer list.
+    pub callers: Vec<(String, String, String, u64)>,
 }
 
 /// An observation that could not be made.

@@ -6,7 +6,7 @@ mod knobs;
 #[expect(dead_code, reason = "for workloads on ext4 and XFS, which come after it")]
 mod ram_disk;
 #[cfg(test)]
-mod synthetic;
+pub mod synthetic;
 mod topology;
 
 pub use environment::{counts, environment, identity};

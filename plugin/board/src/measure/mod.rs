@@ -4,22 +4,17 @@
 
 mod barrier;
 mod clock;
-#[cfg_attr(not(test), expect(dead_code, reason = "for workloads of several workers"))]
 mod pin;
 mod samples;
 mod shared_memory;
-#[cfg_attr(not(test), expect(dead_code, reason = "for workloads of several workers"))]
 mod workers;
 
 pub use clock::{Clock, ClockName};
-#[expect(unused_imports, reason = "for workloads of several workers")]
-pub use pin::Unpinned;
-pub use pin::{Cpu, ordinary_policy, pin};
+pub use pin::{Cpu, Unpinned, allowed_cpus, ordinary_policy, pin};
 pub use samples::{Amount, Manner, Outcome, Planned, measure, report_facts};
-#[expect(unused_imports, reason = "for workloads of several workers")]
-pub use shared_memory::{Shareable, SharedRow};
-#[expect(unused_imports, reason = "for workloads of several workers")]
-pub use workers::{Slot, Usage, Worker, WorkerKind, Workers};
+#[expect(unused_imports, reason = "for workers that hand over more than a slot holds")]
+pub use shared_memory::SharedRow;
+pub use workers::{Usage, Worker, WorkerKind, Workers};
 
 /// One timed operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

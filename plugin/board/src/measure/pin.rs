@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Pins the measuring thread and says whether it stayed there (workloads.md 1.3).
 
+use crate::machine::CpuList;
 use crate::stop::Stop;
 use kernmark_wire::Check;
 use nix::libc;
@@ -49,6 +50,15 @@ pub fn restrict(cpus: &[usize]) -> Result<(), Stop> {
         }
         other => Stop::failed(format!("restricting to CPUs {cpus:?}"), other),
     })
+}
+
+/// The CPUs that this thread may use.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn allowed_cpus() -> Result<CpuList, Stop> {
+    let set = sched_getaffinity(Pid::from_raw(0)).map_err(|e| Stop::failed("sched_getaffinity", e))?;
+    Ok(CpuList((0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()))
 }
 
 /// A thread that may use every CPU again, until this is dropped: it then goes back to where it was.

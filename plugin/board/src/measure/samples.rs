@@ -2,13 +2,14 @@
 //! The loops over samples, arms, rounds and operations. The timed parts allocate and print nothing.
 
 use super::{Clock, Timed};
-use crate::emit::Emitter;
+use crate::emit::{Emitter, median};
 use crate::signals;
 use crate::stop::Stop;
 use crate::workloads::{Arm, Condition, Operations, Prepared, Rounds, Setting, Value, Workload};
 use hdrhistogram::Histogram;
 use kernmark_wire as wire;
 use kernmark_wire::Record;
+use std::collections::BTreeMap;
 
 /// Single operations in one line of results.
 const CHUNK: usize = 512;
@@ -65,12 +66,13 @@ pub fn measure(
     for sample in 0..samples {
         for turn in 0..arms.len() {
             let at = (turn + usize::try_from(sample).expect("fits in memory")) % arms.len();
+            let earlier = medians(&arms, planned);
             let (arm, plan) = (&mut arms[at], &planned[at]);
             if arm.stopped.is_some() || sample >= plan.amount.samples || arm.rounds {
                 continue;
             }
             out.progress(workload.id, plan.arm.id, sample, plan.amount.samples);
-            if let Err(stop) = arm.sample(workload, plan, sample, manner, out) {
+            if let Err(stop) = arm.sample(workload, plan, sample, (manner, &earlier), out) {
                 if matches!(stop, Stop::Interrupted | Stop::Output(_)) {
                     return Err(stop);
                 }
@@ -123,6 +125,13 @@ struct Progress {
     rounds: bool,
 }
 
+/// Medians of rounds by arm and metric.
+type Medians = BTreeMap<(&'static str, &'static str), f64>;
+
+fn medians(arms: &[Progress], planned: &[Planned<'_>]) -> Medians {
+    arms.iter().zip(planned).flat_map(|(arm, plan)| arm.numbers.medians(plan.arm)).collect()
+}
+
 /// What was measured, one row for each metric.
 enum Numbers {
     Operations(Vec<Vec<Timed>>),
@@ -150,7 +159,7 @@ impl Progress {
         workload: &Workload,
         plan: &Planned<'_>,
         sample: u64,
-        manner: Manner,
+        (manner, earlier): (Manner, &Medians),
         out: &Emitter,
     ) -> Result<(), Stop> {
         let mut prepared = (workload.prepare)(&plan.setting)?;
@@ -178,6 +187,12 @@ impl Progress {
         for condition in prepared.session().finish()? {
             self.condition(condition);
         }
+        let own = self.numbers.medians(plan.arm);
+        let median = |arm: &str, metric: &str| {
+            let known = own.iter().chain(earlier).find(|((a, m), _)| *a == arm && *m == metric);
+            known.map(|(_, value)| *value)
+        };
+        self.facts.extend(prepared.session().found(&median));
         Ok(())
     }
 
@@ -244,6 +259,19 @@ fn rounds(
 }
 
 impl Numbers {
+    /// Of rounds; none of operations, which the host summarises.
+    fn medians(&self, arm: &Arm) -> Medians {
+        let Self::Rounds(rows) = self else { return Medians::new() };
+        let of_row = |row: &Vec<Value>| {
+            median(row.iter().map(|v| v.sum as f64 / v.operations.max(1) as f64).collect())
+        };
+        arm.metrics
+            .iter()
+            .zip(rows)
+            .filter_map(|(metric, row)| Some(((arm.id, metric.id), of_row(row)?)))
+            .collect()
+    }
+
     fn report(
         &self,
         workload: &Workload,

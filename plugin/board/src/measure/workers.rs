@@ -123,6 +123,7 @@ pub struct Worker<'a> {
     /// From 0.
     pub index: usize,
     /// How many there are.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for workers that share out items among them"))]
     pub count: usize,
     /// The CPU it is pinned to; `None` of a worker that may use several.
     pub cpu: Option<Cpu>,
@@ -155,6 +156,7 @@ impl Worker<'_> {
     /// # Errors
     /// One of them has failed.
     #[inline]
+    #[cfg_attr(not(test), expect(dead_code, reason = "for workloads whose workers wait for each other"))]
     pub fn meet(&self) -> Result<(), Stop> {
         self.shared.control().barrier.wait().map_err(|_| Stop::Interrupted)
     }
@@ -176,6 +178,18 @@ enum Member {
     Process(Pid),
     Thread(JoinHandle<()>),
     Gone,
+}
+
+/// What workers counted, also when they are gone.
+#[derive(Debug, Clone)]
+pub struct Slots(Arc<Shared>);
+
+impl std::ops::Deref for Slots {
+    type Target = [Slot];
+
+    fn deref(&self) -> &[Slot] {
+        &self.0.slots
+    }
 }
 
 /// Running workers. Dropping it ends them all.
@@ -243,6 +257,11 @@ impl Workers {
     /// What each of them counts.
     pub fn slots(&self) -> &[Slot] {
         &self.shared.slots
+    }
+
+    /// The same, to be read after they have ended.
+    pub fn lasting_slots(&self) -> Slots {
+        Slots(Arc::clone(&self.shared))
     }
 
     /// Process or thread ids, to observe them by; 0 of one that has not started yet.

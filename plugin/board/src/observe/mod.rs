@@ -2,8 +2,13 @@
 //! Untimed passes: which functions run at all, calls per operation by caller,
 //! NULL returns. With tracefs only. What cannot be seen is "not available".
 
+mod locks;
+mod perf;
 mod trace_text;
 mod tracefs;
+
+pub use locks::LockNames;
+pub use perf::{Frames, Manner as SamplingManner, report as sampling_profile};
 
 use crate::emit::Emitter;
 use crate::stop::Stop;
@@ -104,20 +109,7 @@ pub fn operations(
         };
     }
     match found {
-        Ok(found) => {
-            for (operation, calls) in found {
-                let calls: Vec<_> = calls.into_iter().map(|((f, c), n)| (f, c, n)).collect();
-                for part in calls.chunks(CHUNK) {
-                    out.emit(Record::Calls(wire::Calls {
-                        workload: workload.id.into(),
-                        arm: arm.into(),
-                        operation: operation.into(),
-                        operations: SEQUENCES,
-                        calls: part.to_vec(),
-                    }))?;
-                }
-            }
-        }
+        Ok(found) => report_calls(workload, arm, found, out)?,
         Err(reason) => not_available(workload, arm, "calls", reason, out)?,
     }
     for function in session.returns() {
@@ -136,6 +128,34 @@ pub fn operations(
                 }
             }
             Err(reason) => not_available(workload, arm, &format!("returns of {function}"), reason, out)?,
+        }
+    }
+    let names = session.locks();
+    for function in names.functions {
+        match lock_calls(&tracefs, session, function, &names)? {
+            Ok(found) => report_calls(workload, arm, found, out)?,
+            Err(reason) => not_available(workload, arm, &format!("locks of {function}"), reason, out)?,
+        }
+    }
+    Ok(())
+}
+
+fn report_calls(
+    workload: &Workload,
+    arm: &str,
+    found: BTreeMap<&'static str, CallCounts>,
+    out: &mut Emitter,
+) -> Result<(), Stop> {
+    for (operation, calls) in found {
+        let calls: Vec<_> = calls.into_iter().map(|((f, c), n)| (f, c, n)).collect();
+        for part in calls.chunks(CHUNK) {
+            out.emit(Record::Calls(wire::Calls {
+                workload: workload.id.into(),
+                arm: arm.into(),
+                operation: operation.into(),
+                operations: SEQUENCES,
+                calls: part.to_vec(),
+            }))?;
         }
     }
     Ok(())
@@ -194,13 +214,40 @@ fn calls(
     }))
 }
 
-/// Calls in the first [`SEQUENCES`] windows of `operation` without an interrupt. An operation
-/// that cannot do without is counted by its other lines.
-fn count(windows: &[Window<'_>], operation: &str) -> CallCounts {
+/// Calls of the locking `function` by lock and caller.
+fn lock_calls(
+    tracefs: &Tracefs,
+    session: &mut dyn Session,
+    function: &str,
+    names: &LockNames,
+) -> Result<Seen<BTreeMap<&'static str, CallCounts>>, Stop> {
+    let tracing = match tracefs.entry_probe(function) {
+        Ok(tracing) => tracing,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    run_marked(session, &tracing, TRACED)?;
+    let operations = session.operations();
+    Ok(tracing.read().and_then(|text| {
+        let windows = trace_text::windows(&text, TRACED, operations)?;
+        let counted = operations.iter().map(|operation| {
+            Ok((*operation, locks::count(function, names, &windows, &undisturbed(&windows, operation))?))
+        });
+        counted.collect()
+    }))
+}
+
+/// The first [`SEQUENCES`] windows of `operation` without an interrupt. An operation that cannot
+/// do without is counted by its other lines.
+fn undisturbed<'a, 'b>(windows: &'a [Window<'b>], operation: &str) -> Vec<&'a Window<'b>> {
     let of_operation = || windows.iter().filter(|w| w.operation == operation);
     let wanted = usize::try_from(SEQUENCES).expect("a few");
     let clean: Vec<_> = of_operation().filter(|w| !w.interrupted).take(wanted).collect();
-    let taken = if clean.len() == wanted { clean } else { of_operation().take(wanted).collect() };
+    if clean.len() == wanted { clean } else { of_operation().take(wanted).collect() }
+}
+
+/// Calls in these windows of `operation`.
+fn count(windows: &[Window<'_>], operation: &str) -> CallCounts {
+    let taken = undisturbed(windows, operation);
     let mut counts = CallCounts::new();
     for (function, caller) in taken.iter().flat_map(|w| w.calls()) {
         *counts.entry((function.to_owned(), caller.to_owned())).or_default() += 1;

@@ -87,20 +87,40 @@ impl Tracefs {
     /// Prepares an event at each return of `function` in this task: a kretprobe, which says when
     /// it missed one; else a function probe.
     pub fn return_probe(&self, function: &str) -> Result<Tracing<'_>, String> {
+        let returned = "ret=$retval";
+        self.probe(
+            function,
+            &format!("{function}_return"),
+            &[
+                ("kprobe_events", "r", format!("{function} {returned}")),
+                ("dynamic_events", "f", format!("{function}%return {returned}")),
+            ],
+        )
+    }
+
+    /// Prepares an event at each call of `function` in this task, with its first argument and,
+    /// from the top of the stack, its caller.
+    pub fn entry_probe(&self, function: &str) -> Result<Tracing<'_>, String> {
+        let definition = format!("{function} lock=$arg1 caller=$stack0:symbol");
+        self.probe(function, &format!("{function}_entry"), &[("kprobe_events", "p", definition)])
+    }
+
+    /// Defines and switches on the first of the probes (file, kind, definition) that the kernel takes.
+    fn probe(
+        &self,
+        function: &str,
+        event: &str,
+        kinds: &[(&'static str, &str, String)],
+    ) -> Result<Tracing<'_>, String> {
         let mut tracing = self.tracing()?;
-        let event = format!("{function}_return");
-        let kinds = [
-            ("kprobe_events", "r", function.to_owned()),
-            ("dynamic_events", "f", format!("{function}%return")),
-        ];
         let mut reason = "the kernel has no probe events (CONFIG_KPROBE_EVENTS)".to_owned();
-        for (file, kind, place) in kinds {
+        for (file, kind, definition) in kinds {
             if !self.root.join(file).exists() {
                 continue;
             }
-            match self.append(file, &format!("{kind}:{PROBE_GROUP}/{event} {place} ret=$retval")) {
+            match self.append(file, &format!("{kind}:{PROBE_GROUP}/{event} {definition}")) {
                 Ok(()) => {
-                    tracing.probe = Some(Probe { file, event: event.clone() });
+                    tracing.probe = Some(Probe { file, event: event.to_owned() });
                     self.write("set_event_pid", &std::process::id().to_string())?;
                     self.write(&format!("events/{PROBE_GROUP}/{event}/enable"), "1")?;
                     return Ok(tracing);

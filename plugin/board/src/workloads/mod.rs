@@ -3,12 +3,14 @@
 
 mod cgroup;
 mod control_getppid;
+mod kernfs_open;
 mod kernfs_rmdir;
 mod session;
 mod setting;
 
 pub use cgroup::{flat_key, superblocks};
 pub use control_getppid::CONTROL_GETPPID;
+pub use kernfs_open::KERNFS_OPEN;
 pub use kernfs_rmdir::KERNFS_RMDIR;
 pub use session::{Condition, Edge, Operations, Prepared, Rounds, Session, Value};
 pub use setting::{Parameter, Parameters, Setting};
@@ -17,7 +19,7 @@ use crate::measure::Amount;
 use crate::stop::Stop;
 
 /// Every workload, by id.
-pub const WORKLOADS: &[&Workload] = &[&CONTROL_GETPPID, &KERNFS_RMDIR];
+pub const WORKLOADS: &[&Workload] = &[&CONTROL_GETPPID, &KERNFS_OPEN, &KERNFS_RMDIR];
 
 /// What a workload is and how it starts.
 #[derive(Debug, Clone)]

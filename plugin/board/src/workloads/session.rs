@@ -2,7 +2,9 @@
 //! A workload set up in one arm: what the passes ask of it.
 
 use crate::measure::{Clock, Timed};
+use crate::observe::{Frames, LockNames};
 use crate::stop::Stop;
+use nix::unistd::Pid;
 
 /// A workload set up in one arm. Dropping it puts everything back.
 pub trait Session {
@@ -20,6 +22,12 @@ pub trait Session {
     /// The set-up cannot be looked at.
     fn facts(&mut self) -> Result<Vec<(&'static str, u64)>, Stop> {
         Ok(Vec::new())
+    }
+
+    /// Whole numbers known only once all is measured and finished; `median` has the medians of
+    /// the arms with rounds so far, this one included, by arm and metric.
+    fn found(&mut self, _median: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 
     /// The operations that an observation tells apart, in the order of one sequence.
@@ -43,6 +51,16 @@ pub trait Session {
     /// Functions whose NULL returns matter.
     fn returns(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Locking functions whose calls are told apart by lock.
+    fn locks(&self) -> LockNames {
+        LockNames::default()
+    }
+
+    /// What a sampling profile tells apart.
+    fn frames(&self) -> Frames {
+        Frames::default()
     }
 
     /// Puts everything back and says which conditions held.
@@ -69,6 +87,16 @@ pub trait Rounds: Session {
     /// # Errors
     /// An operation failed or did not do what it should.
     fn round(&mut self, clock: Clock, round: u64, values: &mut [Value]) -> Result<(), Stop>;
+
+    /// Thread and CPU of each worker, for a profile; none where they do not outlive a round.
+    fn workers(&self) -> Vec<(Pid, Option<usize>)> {
+        Vec::new()
+    }
+
+    /// Operations of these workers since they were started.
+    fn done(&self) -> u64 {
+        0
+    }
 }
 
 /// What a workload hands out when it is set up.
@@ -76,7 +104,6 @@ pub enum Prepared {
     /// To be timed one by one.
     Operations(Box<dyn Operations>),
     /// To be timed by rounds.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the first workload with rounds will make it"))]
     Rounds(Box<dyn Rounds>),
 }
 

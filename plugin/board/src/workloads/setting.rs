@@ -12,15 +12,12 @@ pub struct Setting<'a> {
     /// Id of the arm.
     pub arm: &'static str,
     /// The processors of this machine.
-    #[expect(dead_code, reason = "the first workload with several workers will read it")]
     pub topology: &'a Topology,
     /// The processors asked for on the command line.
-    #[expect(dead_code, reason = "the first workload with several workers will read it")]
     pub asked_cpus: Option<&'a CpuList>,
     /// The one that the measuring thread is pinned to.
     pub cpu: Cpu,
     /// Values of all parameters.
-    #[expect(dead_code, reason = "the first workload with parameters will read it")]
     pub parameters: &'a Parameters,
 }
 
@@ -83,7 +80,6 @@ impl Parameters {
     }
 
     /// The same as a number; 0 for one that is not a number.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the first workload with parameters will read it"))]
     pub fn number(&self, id: &str) -> u64 {
         self.text(id).parse().unwrap_or(0)
     }

@@ -4,7 +4,9 @@
 
 use super::excerpt::escape;
 use super::{LogProblem, OperationSeries, PointLog};
-use kernmark_wire::{Calls, Environment, Operations, Profile, Record, Sample, Start};
+use kernmark_wire::{
+    CallerSamples, Calls, Environment, Operations, Profile, Record, Sample, SelfSamples, Start,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longest id, key or symbol.
@@ -76,6 +78,16 @@ impl Collector {
                 self.log.returns.push(returns);
                 Ok(())
             }
+            Record::Sampling(mut sampling) => {
+                words(&[&sampling.workload, &sampling.arm])?;
+                clean(&mut sampling.event);
+                clean(&mut sampling.instead_of);
+                self.once(format!("sampling profile of {} {}", sampling.workload, sampling.arm))?;
+                self.log.samplings.push(sampling);
+                Ok(())
+            }
+            Record::SelfSamples(chunk) => self.self_samples(chunk),
+            Record::CallerSamples(chunk) => self.caller_samples(chunk),
             Record::NotAvailable(mut missing) => {
                 words(&[&missing.workload, &missing.arm])?;
                 clean(&mut missing.what);
@@ -209,6 +221,36 @@ impl Collector {
             return Err(LogProblem::Gap { series: name });
         }
         all[index].functions.extend(chunk.functions);
+        Ok(())
+    }
+
+    fn self_samples(&mut self, chunk: SelfSamples) -> Result<(), LogProblem> {
+        words(&[&chunk.workload, &chunk.arm])?;
+        for (function, _) in &chunk.functions {
+            words(&[function])?;
+        }
+        let all = &mut self.log.self_samples;
+        let name = format!("samples by function of {} {}", chunk.workload, chunk.arm);
+        let index = *self.joined.entry(name).or_insert_with(|| {
+            all.push(SelfSamples { functions: Vec::new(), ..chunk.clone() });
+            all.len() - 1
+        });
+        all[index].functions.extend(chunk.functions);
+        Ok(())
+    }
+
+    fn caller_samples(&mut self, chunk: CallerSamples) -> Result<(), LogProblem> {
+        words(&[&chunk.workload, &chunk.arm])?;
+        for (function, caller, way, _) in &chunk.callers {
+            words(&[function, caller, way])?;
+        }
+        let all = &mut self.log.caller_samples;
+        let name = format!("samples by caller of {} {}", chunk.workload, chunk.arm);
+        let index = *self.joined.entry(name).or_insert_with(|| {
+            all.push(CallerSamples { callers: Vec::new(), ..chunk.clone() });
+            all.len() - 1
+        });
+        all[index].callers.extend(chunk.callers);
         Ok(())
     }
 

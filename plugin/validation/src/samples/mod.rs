@@ -16,7 +16,10 @@ pub use parse::{Expected, MAX_LOG_BYTES, parse_log};
 pub use point::{PointIdentity, metric_with_arm, to_point};
 pub use problem::LogProblem;
 
-use kernmark_wire::{Calls, Check, Fact, Histogram, NotAvailable, Profile, Returns, Skip, Start};
+use kernmark_wire::{
+    CallerSamples, Calls, Check, Fact, Histogram, NotAvailable, Profile, Returns, Sampling, SelfSamples,
+    Skip, Start,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,6 +45,15 @@ pub struct PointLog {
     /// Return values by operation and function.
     #[serde(default)]
     pub returns: Vec<Returns>,
+    /// Sampling profiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samplings: Vec<Sampling>,
+    /// Their samples by function, chunks joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub self_samples: Vec<SelfSamples>,
+    /// Their samples of some functions by caller, chunks joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caller_samples: Vec<CallerSamples>,
     /// Numbers stated by workloads.
     pub facts: Vec<Fact>,
     /// Observations that could not be made.

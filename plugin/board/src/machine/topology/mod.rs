@@ -61,7 +61,6 @@ impl Topology {
     }
 
     /// The same machine when only `allowed` may be used.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for workloads of many workers"))]
     #[must_use]
     pub fn limited_to(&self, allowed: &CpuList) -> Self {
         let within = |list: &CpuList| list.within(allowed);
@@ -70,7 +69,6 @@ impl Topology {
 
     /// CPUs in the order in which workers fill them: one for each performance core, then their
     /// siblings, then efficiency cores.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for workloads of many workers"))]
     pub fn filling_order(&self) -> CpuList {
         let siblings = self.performance.without(&self.physical_performance);
         CpuList([&self.physical_performance.0[..], &siblings.0, &self.efficiency.0].concat())
