@@ -21,3 +21,5 @@ mod runner_hostile;
 mod sandbox;
 #[path = "system/sched_ext.rs"]
 mod sched_ext;
+#[path = "system/verify.rs"]
+mod verify;

@@ -6,7 +6,7 @@ use crate::changed::Executed;
 use crate::compare::{ComparisonFile, Measurement, Values};
 use crate::mail::Series;
 use crate::plan::Plan;
-use crate::verdict::Verdict;
+use crate::verdict::{Incident, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -25,6 +25,9 @@ pub struct Findings {
     pub comparison: ComparisonFile,
     /// `verdict.json`.
     pub verdict: Verdict,
+    /// What kept builds or boots from being measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<Incident>,
     /// Changed functions and whether they ran.
     pub executed: Executed,
     /// Calls per operation that differ between neighbouring builds.

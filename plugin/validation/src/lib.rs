@@ -9,6 +9,7 @@ pub mod builds;
 pub mod calls;
 pub mod changed;
 pub mod compare;
+pub mod conclude;
 pub mod findings;
 pub mod mail;
 pub mod plan;

@@ -4,6 +4,11 @@
 //! report is made from it after they were found to agree with it.
 
 mod file;
+mod manifest;
+mod verify;
+
+pub use manifest::Manifest;
+pub use verify::{Verified, verify};
 
 use crate::cache::{CacheError, write_whole};
 use crate::exit::Failure;
@@ -12,6 +17,7 @@ use kernmark_validation::findings::Findings;
 use kernmark_validation::mail::{Series, SeriesFile};
 use kernmark_validation::plan::Plan;
 use kernmark_validation::report::{FORMATS, ReportError, Templates};
+
 use std::path::{Path, PathBuf};
 
 const SERIES: &str = "series.json";
@@ -157,7 +163,7 @@ impl Bundle {
     }
 
     /// Writes comparison, verdict and every report, the findings last: their presence
-    /// says that the experiment is finished.
+    /// says that the experiment is finished. The manifest follows.
     ///
     /// # Errors
     /// A file cannot be written, or a report cannot be made.
@@ -169,7 +175,8 @@ impl Bundle {
             let text = (format.render)(findings, templates)?;
             write_whole(&self.path.join(format.file), text.as_bytes())?;
         }
-        file::write(&self.path.join(FINDINGS), findings)
+        file::write(&self.path.join(FINDINGS), findings)?;
+        Manifest::of(&self.path)?.write(&self.path)
     }
 
     /// Reads the findings back.

@@ -6,6 +6,7 @@ mod compare;
 mod report;
 mod series;
 mod try_sample;
+mod verify;
 
 pub use series::read_files as read_mail_files;
 
@@ -28,6 +29,7 @@ enum Command {
     Report(report::Arguments),
     Series(series::Arguments),
     Try(try_sample::Arguments),
+    Verify(verify::Arguments),
 }
 
 /// Runs the command line of this process and says how it ended.
@@ -57,5 +59,6 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Report(arguments) => report::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
         Command::Try(arguments) => try_sample::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
     }
 }

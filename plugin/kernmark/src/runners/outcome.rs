@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What became of one boot, and whose fault it is.
 
-use super::Boot;
 use kernmark_validation::samples::{Expected, LogProblem, PointLog, escape, parse_log, trouble};
 use serde::{Deserialize, Serialize};
 
@@ -175,8 +174,14 @@ impl std::fmt::Display for Outcome {
 }
 
 /// What became of a boot, from how its machine ended and what it wrote.
-pub fn judge(boot: &Boot, end: &MachineEnd, results: &[u8], console: &[u8]) -> (Outcome, PointLog) {
-    let expected = Expected { point: &boot.name, protocol: &boot.protocol };
+pub fn judge(
+    point: &str,
+    protocol: &str,
+    end: &MachineEnd,
+    results: &[u8],
+    console: &[u8],
+) -> (Outcome, PointLog) {
+    let expected = Expected { point, protocol };
     let log = parse_log(results, console, expected);
     let died = || trouble(console).map(|line| Outcome::Panic { line });
     let outcome = match end {
@@ -308,7 +313,9 @@ mod tests {
             ),
             (broken, "", "", Fault::Lab, "the emulator failed: no machine"),
         ] {
-            let (outcome, _) = judge(&boot(1), &end, results.as_bytes(), console.as_bytes());
+            let asked = boot(1);
+            let (outcome, _) =
+                judge(&asked.name, &asked.protocol, &end, results.as_bytes(), console.as_bytes());
             assert_eq!(outcome.fault(), fault, "{outcome}");
             assert!(outcome.to_string().contains(text), "{outcome}");
         }

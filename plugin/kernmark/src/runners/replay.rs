@@ -151,7 +151,8 @@ mod tests {
     #[test]
     fn the_oldest_recordings_still_read() {
         let (boot, measured) = replayed(1);
-        let (outcome, log) = judge(&boot, &measured.end, &measured.results, &measured.console);
+        let (outcome, log) =
+            judge(&boot.name, &boot.protocol, &measured.end, &measured.results, &measured.console);
         assert_eq!(outcome, Outcome::Done);
         assert_eq!(log.environment_before["kernel.release"], "6.12.117");
         let identity = PointIdentity {
@@ -174,7 +175,8 @@ mod tests {
             .collect();
         assert_eq!(medians, MEDIANS);
         let (boot, observed) = replayed(2);
-        let (outcome, log) = judge(&boot, &observed.end, &observed.results, &observed.console);
+        let (outcome, log) =
+            judge(&boot.name, &boot.protocol, &observed.end, &observed.results, &observed.console);
         assert_eq!((outcome, log.profiles.len(), log.calls.len()), (Outcome::Done, 1, 2));
     }
 
@@ -182,7 +184,8 @@ mod tests {
     fn a_recording_cut_anywhere_is_not_done() {
         let (boot, whole) = replayed(1);
         for end in (0..whole.results.len()).step_by(97).chain([whole.results.len() - 1]) {
-            let (outcome, _) = judge(&boot, &whole.end, &whole.results[..end], &whole.console);
+            let (outcome, _) =
+                judge(&boot.name, &boot.protocol, &whole.end, &whole.results[..end], &whole.console);
             assert_ne!(outcome, Outcome::Done, "cut after {end} bytes");
         }
     }

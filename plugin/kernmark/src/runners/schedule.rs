@@ -195,7 +195,8 @@ impl<'a> Work<'a> {
         let Active { boot, key, started, .. } = active;
         let points = self.schedule.points;
         self.took.push(started.elapsed());
-        let (outcome, log) = judge(&boot, &recording.end, &recording.results, &recording.console);
+        let (outcome, log) =
+            judge(&boot.name, &boot.protocol, &recording.end, &recording.results, &recording.console);
         if outcome != Outcome::Done {
             self.stopped = true;
             // A full disk cuts logs; that is not the kernel's fault.
@@ -242,7 +243,7 @@ fn reusable(points: &Path, boot: &Boot, key: &BootKey) -> Option<FinishedPoint> 
     if point.record.boot != *key {
         return None;
     }
-    let (outcome, log) = judge(boot, &point.record.end, &point.results, &point.console);
+    let (outcome, log) = judge(&boot.name, &boot.protocol, &point.record.end, &point.results, &point.console);
     (outcome == Outcome::Done && point.record.outcome == Outcome::Done).then(|| FinishedPoint {
         record: point.record,
         log,
