@@ -56,7 +56,7 @@ pub struct Builder<'a> {
     configuration: Configuration,
     interrupt: &'a Interrupt,
     logs: PathBuf,
-    /// First lines of the versions of compiler, linker and what else shapes the image.
+    /// First lines of the versions of compiler, linker and what else shapes configuration or image.
     toolchain: String,
     whole_copies: bool,
 }
@@ -75,11 +75,7 @@ impl<'a> Builder<'a> {
     ) -> Result<Self, BuildError> {
         let fragment = configuration.fragment();
         require_programs(fragment, is_installed)?;
-        let mut toolchain = format!("{}\n{}", version_line("gcc")?, version_line("ld")?);
-        for (program, _) in fragment.programs() {
-            toolchain.push('\n');
-            toolchain.push_str(&version_line(program)?);
-        }
+        let toolchain = toolchain(version_line);
         Ok(Self {
             cache,
             tree,
@@ -362,14 +358,44 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// First line of what `program --version` prints.
-fn version_line(program: &'static str) -> Result<String, BuildError> {
+/// Programs whose version, or presence, ends up in a configuration or an image: Kconfig asks all
+/// of them (init/Kconfig), whether they are needed or not.
+const PROBED: [&str; 6] = ["as", "bindgen", "gcc", "ld", "pahole", "rustc"];
+
+/// The versions of all [`PROBED`]; a program that comes or goes makes new entries.
+fn toolchain(version: impl Fn(&str) -> Option<String>) -> String {
+    let line = |program: &&str| match version(program) {
+        Some(version) => format!("{program}: {version}\n"),
+        None => format!("{program}: none\n"),
+    };
+    PROBED.iter().map(line).collect()
+}
+
+/// First line of what `program --version` prints, from the places that a build looks at.
+fn version_line(program: &str) -> Option<String> {
     let output = Command::new(program)
         .arg("--version")
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .stdin(Stdio::null())
         .output()
-        .map_err(|_| BuildError::ToolMissing { program, package: "gcc" })?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+        .ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_kconfig_asks_for_changes_the_key_by_coming_going_and_growing_older() {
+        let with = |pahole: Option<&'static str>| {
+            toolchain(
+                |program| if program == "pahole" { pahole.map(str::to_owned) } else { Some("1".into()) },
+            )
+        };
+        let all = [with(None), with(Some("v1.24")), with(Some("v1.25"))];
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
+        assert!(all[0].contains("pahole: none"), "{}", all[0]);
+    }
 }
