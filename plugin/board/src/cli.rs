@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The command line; PID 1 gets the same one from the kernel.
 
-use crate::emit::{Emitter, Format};
+use crate::emit::{Emitter, Format, KernelLog};
 use crate::list;
 use crate::machine::CpuList;
 use crate::measure::ClockName;
 use crate::passes;
+use crate::show::show;
 use crate::signals;
 use crate::stop::{Exit, Stop};
 use crate::workloads::WORKLOADS;
@@ -13,7 +14,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Measures kernel paths on this machine.
 #[derive(Debug, Parser)]
@@ -28,9 +29,9 @@ struct Arguments {
 enum Command {
     /// Names workloads, arms, metrics, parameters and needs.
     List {
-        /// As JSON.
-        #[arg(long, value_parser = ["text", "json"], default_value = "text")]
-        format: String,
+        /// For people, for programs, or as the page `docs/workloads.md`.
+        #[arg(long, value_enum, default_value = "text")]
+        format: list::Format,
     },
     /// Measures.
     Run(RunArguments),
@@ -40,6 +41,21 @@ enum Command {
     Profile(ProfileArguments),
     /// Prints the environment record.
     Environment(OutputArguments),
+    /// Prints results recorded before, in another format.
+    Show(ShowArguments),
+}
+
+/// What `show` is asked for.
+#[derive(Debug, Args)]
+struct ShowArguments {
+    /// What `run --format jsonl --output FILE` has written.
+    file: PathBuf,
+    /// How results are written.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Where; standard output by default.
+    #[arg(long)]
+    output: Option<PathBuf>,
 }
 
 /// What `run` is asked for.
@@ -48,7 +64,7 @@ pub struct RunArguments {
     /// Workload ids; all of them by default.
     pub workloads: Vec<String>,
     /// Arms; by default those that each workload measures on a board.
-    #[arg(long = "arm")]
+    #[arg(long = "arm", value_delimiter = ',')]
     pub arms: Vec<String>,
     /// Arms and amounts for the deterministic emulator instead.
     #[arg(long)]
@@ -110,7 +126,7 @@ pub struct ObserveArguments {
     #[arg(required = true)]
     pub workloads: Vec<String>,
     /// Arms; the default arm of each workload by default.
-    #[arg(long = "arm")]
+    #[arg(long = "arm", value_delimiter = ',')]
     pub arms: Vec<String>,
     /// Count only these functions.
     #[arg(long, value_delimiter = ',')]
@@ -131,7 +147,7 @@ pub struct PlaceArguments {
     #[arg(long, value_name = "N")]
     pub expect_cpus: Option<usize>,
     /// Sets a parameter of a workload; see the list.
-    #[arg(long = "set", value_name = "ID=VALUE", value_parser = pair)]
+    #[arg(long = "set", value_name = "ID=VALUE", value_parser = pair, value_delimiter = ',')]
     pub parameters: Vec<(String, String)>,
 }
 
@@ -192,25 +208,40 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
     match arguments.command {
         Command::List { format } => {
             // Whoever closes the pipe early has seen enough.
-            let _ = std::io::stdout().write_all(list::render(&format).as_bytes());
+            let _ = std::io::stdout().write_all(list::render(format).as_bytes());
             Exit::Done
         }
-        Command::Run(asked) => with_emitter(&asked.output, results, |out| passes::run(&asked, out)),
-        Command::Observe(asked) => with_emitter(&asked.output, results, |out| passes::observe(&asked, out)),
-        Command::Profile(asked) => with_emitter(&asked.output, results, |out| passes::profile(&asked, out)),
-        Command::Environment(output) => with_emitter(&output, results, |out| {
+        Command::Run(asked) => with_emitter(asked.output.place(), results, |out| passes::run(&asked, out)),
+        Command::Observe(asked) => {
+            with_emitter(asked.output.place(), results, |out| passes::observe(&asked, out))
+        }
+        Command::Profile(asked) => {
+            with_emitter(asked.output.place(), results, |out| passes::profile(&asked, out))
+        }
+        Command::Environment(output) => with_emitter(output.place(), results, |out| {
             passes::record_environment("before", out)?;
             Ok(Exit::Done)
         }),
+        Command::Show(asked) => {
+            with_emitter((asked.format, asked.output.as_deref()), results, |out| show(&asked.file, out))
+        }
+    }
+}
+
+impl OutputArguments {
+    fn place(&self) -> (Format, Option<&Path>) {
+        (self.format, self.output.as_deref())
     }
 }
 
 fn with_emitter(
-    arguments: &OutputArguments,
+    (format, output): (Format, Option<&Path>),
     results: Option<Box<dyn Write>>,
     work: impl FnOnce(&mut Emitter) -> Result<Exit, Stop>,
 ) -> Exit {
-    let writer: Box<dyn Write> = match (results, &arguments.output) {
+    // Set and not empty: LAVA wants signals in the kernel's log.
+    let kernel_log = format.is_for_a_log() && std::env::var_os("KMSG").is_some_and(|set| !set.is_empty());
+    let writer: Box<dyn Write> = match (results, output) {
         (Some(writer), _) => writer,
         (None, Some(path)) => match std::fs::File::create(path) {
             Ok(file) => Box::new(file),
@@ -219,9 +250,10 @@ fn with_emitter(
                 return Exit::Usage;
             }
         },
+        (None, None) if kernel_log => Box::new(KernelLog::new("/dev/kmsg")),
         (None, None) => Box::new(std::io::stdout()),
     };
-    finish(&mut Emitter::new(arguments.format, writer, true), work)
+    finish(&mut Emitter::new(format, writer, true), work)
 }
 
 /// Does `work` and writes the last record, whatever becomes of it.

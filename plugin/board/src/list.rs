@@ -1,18 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What there is to measure, for people and for programs.
 
+mod markdown;
+
 use crate::measure::Amount;
 use crate::workloads::{Arm, WORKLOADS, Workload};
 use kernmark_wire::catalogue;
 use std::fmt::Write;
 
-/// The list as `text` or `json`.
-pub fn render(format: &str) -> String {
-    if format == "json" {
-        let list: Vec<catalogue::Workload> = WORKLOADS.iter().map(|w| entry(w)).collect();
-        return format!("{}\n", serde_json::to_string(&list).expect("whole numbers and strings"));
+/// How the list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+    /// The page `docs/workloads.md`.
+    Markdown,
+}
+
+/// The whole list.
+pub fn render(format: Format) -> String {
+    match format {
+        Format::Text => WORKLOADS.iter().map(|w| text(w)).collect(),
+        Format::Json => {
+            let list: Vec<catalogue::Workload> = WORKLOADS.iter().map(|w| entry(w)).collect();
+            format!("{}\n", serde_json::to_string(&list).expect("whole numbers and strings"))
+        }
+        Format::Markdown => {
+            let list: Vec<catalogue::Workload> = WORKLOADS.iter().map(|w| entry(w)).collect();
+            markdown::page(&list)
+        }
     }
-    WORKLOADS.iter().map(|w| text(w)).collect()
 }
 
 /// A workload as other programs see it.

@@ -10,6 +10,7 @@ mod machine;
 mod measure;
 mod observe;
 mod passes;
+mod show;
 mod signals;
 mod stop;
 mod workloads;

@@ -2,6 +2,9 @@
 //! The program as a person or a test runner calls it: output formats, exit
 //! codes, signals. Nothing here changes a setting or needs root.
 
+#[path = "command/test_definition.rs"]
+mod test_definition;
+
 use kernmark_wire::{Record, unframe};
 use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader, Read};
@@ -59,6 +62,23 @@ fn the_list_is_complete_as_json() {
     assert_eq!(rmdir.metric_name(&rmdir.arms[1], &rmdir.arms[1].metrics[1]), "bare_remove");
 }
 
+/// The page comes from the list and from nowhere else.
+#[test]
+fn the_page_of_workloads_is_current() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/workloads.md");
+    let found = output(&["list", "--format", "markdown"]);
+    assert_eq!(found.status.code(), Some(0));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(page, &found.stdout).expect("writable");
+    }
+    let committed = std::fs::read_to_string(page).expect("docs/workloads.md is there");
+    assert_eq!(
+        committed,
+        String::from_utf8_lossy(&found.stdout),
+        "docs/workloads.md is old; UPDATE_GOLDEN=1 cargo test -p kernmark-board writes it anew"
+    );
+}
+
 #[test]
 fn a_run_reports_every_operation_between_start_and_end() {
     let found =
@@ -106,14 +126,28 @@ fn the_samples_table_goes_to_a_file() {
 }
 
 #[test]
-fn lava_hears_how_it_ended() {
+fn lava_hears_how_it_ended_and_gets_everything() {
     let found = short_run(&["--format", "lava"]);
     let text = String::from_utf8(found.stdout).expect("UTF-8");
-    let last = if is_ordinary() { "pass" } else { "fail" };
-    assert_eq!(
-        text.lines().last(),
-        Some(format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernmark-board RESULT={last}>").as_str())
-    );
+    let result = if is_ordinary() { "pass" } else { "fail" };
+    let ended = format!("<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=kernmark-board RESULT={result}>");
+    let mut lines = text.lines().skip_while(|line| *line != ended);
+    assert!(lines.next().is_some(), "{text}");
+    assert!(lines.clone().count() > 1 && lines.all(|line| line.starts_with("@kernmark-chunk ")), "{text}");
+}
+
+#[test]
+fn results_are_shown_again_with_their_status() {
+    let place = tempfile::tempdir().expect("temporary directory");
+    let file = place.path().join("results.jsonl");
+    let file = file.to_str().expect("UTF-8");
+    let ran = short_run(&["--format", "jsonl", "--output", file]);
+    let shown = output(&["show", file, "--format", "jsonl"]);
+    assert_eq!(shown.stdout, std::fs::read(file).expect("written"));
+    assert_eq!(shown.status.code(), ran.status.code());
+    let missing = output(&["show", "/no/such/file"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot read /no/such/file"));
 }
 
 #[test]
@@ -190,8 +224,10 @@ fn the_environment_is_a_text_for_people_too() {
 #[test]
 fn dependencies_are_those_of_the_list() {
     const ALLOWED: &[&str] = &[
+        "base64",
         "clap",
         "crc32fast",
+        "flate2",
         "hdrhistogram",
         "kernmark-wire",
         "nix",

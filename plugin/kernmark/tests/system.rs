@@ -5,6 +5,8 @@
 mod board;
 #[path = "system/experiment.rs"]
 mod experiment;
+#[path = "system/in_band.rs"]
+mod in_band;
 #[path = "system/kcidb.rs"]
 mod kcidb;
 #[path = "system/kernel.rs"]

@@ -7,9 +7,11 @@
 //! seen and named (see [`frame`]).
 
 pub mod catalogue;
+mod chunk;
 mod frame;
 pub mod record;
 pub mod sparse;
 
+pub use chunk::{CHUNK_CHARACTERS, CHUNK_PREFIX, ChunkHeader, RESULT_NAME_DIGITS, chunk_header, chunk_line};
 pub use frame::{LineProblem, PREFIX, frame, unframe};
 pub use record::*;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where records go: checksummed lines, the samples table, LAVA signals, or a
-//! table for people.
+//! Where records go: checksummed lines, the samples table, test cases, chunks
+//! for a log among others, or a table for people.
 
-mod lava;
+mod cases;
+mod chunks;
+mod kernel_log;
 mod table;
 mod tsv;
+
+pub use kernel_log::KernelLog;
 
 use kernmark_wire::{End, Record, frame};
 use std::io::{self, Write};
@@ -18,8 +22,22 @@ pub enum Format {
     Tsv,
     /// One checksummed JSON line for each record.
     Jsonl,
-    /// LAVA test case signals.
+    /// LAVA test case signals, then the chunks.
     Lava,
+    /// Test cases, one line each, as a result.txt has them.
+    Cases,
+    /// The whole result in numbered lines that can travel among those of a log.
+    Chunks,
+}
+
+impl Format {
+    /// Whether a log carries this format, so that its lines may have to go through the kernel's log.
+    pub fn is_for_a_log(self) -> bool {
+        match self {
+            Self::Lava | Self::Chunks => true,
+            Self::Text | Self::Tsv | Self::Jsonl | Self::Cases => false,
+        }
+    }
 }
 
 /// Writes records in one format.
@@ -53,7 +71,9 @@ impl Emitter {
     pub fn emit(&mut self, record: Record) -> io::Result<()> {
         match self.format {
             Format::Jsonl => writeln!(self.out, "{}", frame(self.sequence, &record))?,
-            Format::Text | Format::Tsv | Format::Lava => self.records.push(record),
+            Format::Text | Format::Tsv | Format::Lava | Format::Cases | Format::Chunks => {
+                self.records.push(record);
+            }
         }
         self.sequence += 1;
         Ok(())
@@ -71,15 +91,33 @@ impl Emitter {
     /// # Errors
     /// It cannot be written.
     pub fn end(&mut self, status: &str) -> io::Result<()> {
-        let end = Record::End(End { records: self.sequence, status: status.to_owned() });
-        match self.format {
-            Format::Jsonl => writeln!(self.out, "{}", frame(self.sequence, &end))?,
-            Format::Text => self.out.write_all(table::render(&self.records, status).as_bytes())?,
-            Format::Tsv => self.out.write_all(tsv::render(&self.records, status).as_bytes())?,
-            Format::Lava => self.out.write_all(lava::render(&self.records, status).as_bytes())?,
-        }
+        let records = &self.records;
+        let text = match self.format {
+            Format::Jsonl => frame(self.sequence, &end(self.sequence, status)) + "\n",
+            Format::Text => table::render(records, status),
+            Format::Tsv => tsv::render(records, status),
+            Format::Lava => {
+                cases::render_signals(records, status) + &chunks::render(&json_lines(records, status))
+            }
+            Format::Cases => cases::render(records, status),
+            Format::Chunks => chunks::render(&json_lines(records, status)),
+        };
+        self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
+}
+
+/// What [`Format::Jsonl`] writes of all these records.
+fn json_lines(records: &[Record], status: &str) -> String {
+    let count = records.len() as u64;
+    let mut text: String = records.iter().zip(0..).map(|(record, n)| frame(n, record) + "\n").collect();
+    text.push_str(&frame(count, &end(count, status)));
+    text.push('\n');
+    text
+}
+
+fn end(records: u64, status: &str) -> Record {
+    Record::End(End { records, status: status.to_owned() })
 }
 
 #[cfg(test)]
@@ -215,6 +253,17 @@ mod tests {
         let lines: Vec<_> = text.lines().map(|l| kernmark_wire::unframe(l).expect("valid line")).collect();
         assert_eq!(lines.iter().map(|l| l.0).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         assert_eq!(lines[4].1, Record::End(End { records: 4, status: "ok".into() }));
+    }
+
+    #[test]
+    fn held_back_lines_are_those_written_at_once() {
+        let shared = test_records::Shared::default();
+        let mut out = Emitter::new(Format::Jsonl, Box::new(shared.clone()), false);
+        for record in test_records::some() {
+            out.emit(record).expect("memory");
+        }
+        out.end("failed: gone").expect("memory");
+        assert_eq!(json_lines(&test_records::some(), "failed: gone"), shared.text());
     }
 
     #[test]

@@ -3,15 +3,21 @@
 //! under test: every line is hostile text until its checksum holds, and a
 //! checksum protects against a lossy line, not against a forging kernel.
 
+mod chunk_problem;
+mod chunks;
 mod collect;
 mod environment;
 mod excerpt;
+mod lava;
 mod parse;
 mod point;
 mod problem;
 
+pub use chunk_problem::ChunkProblem;
+pub use chunks::{ConsoleLine, InBand, InBandResult, console_lines, results_among};
 pub use environment::environment_tsv;
 pub use excerpt::{EXCERPT_LINES, escape, excerpt, trouble};
+pub use lava::{console_of, results_in_log};
 pub use parse::{Expected, MAX_LOG_BYTES, parse_log};
 pub use point::{PointIdentity, metric_with_arm, to_point};
 pub use problem::LogProblem;
