@@ -5,6 +5,7 @@
 mod cli;
 mod emit;
 mod init;
+mod inotify;
 mod list;
 mod machine;
 mod measure;

@@ -58,9 +58,13 @@ const CONTROL: &str = "control.getppid";
 const RULES: &[Rule] = &[
     Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "fs/notify/", area: "fsnotify", workload: "fsnotify.churn" },
+    Rule { prefix: "fs/notify/", area: "fsnotify", workload: "fsnotify.watch" },
     Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.rmdir" },
     Rule { prefix: "include/linux/cgroup", area: "cgroups", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/fsnotify", area: "fsnotify", workload: "fsnotify.churn" },
+    Rule { prefix: "include/linux/fsnotify", area: "fsnotify", workload: "fsnotify.watch" },
     Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.rmdir" },
     Rule { prefix: "include/linux/rwsem.h", area: "read-write semaphores", workload: "kernfs.open" },

@@ -9,10 +9,10 @@ mod samples;
 mod shared_memory;
 mod workers;
 
+pub use barrier::Barrier;
 pub use clock::{Clock, ClockName};
 pub use pin::{Cpu, Unpinned, allowed_cpus, ordinary_policy, pin};
 pub use samples::{Amount, Manner, Outcome, Planned, measure, report_facts};
-#[expect(unused_imports, reason = "for workers that hand over more than a slot holds")]
 pub use shared_memory::SharedRow;
 pub use workers::{Usage, Worker, WorkerKind, Workers};
 

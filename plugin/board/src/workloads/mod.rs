@@ -3,6 +3,8 @@
 
 mod cgroup;
 mod control_getppid;
+mod fsnotify_churn;
+mod fsnotify_watch;
 mod kernfs_open;
 mod kernfs_rmdir;
 mod session;
@@ -10,6 +12,8 @@ mod setting;
 
 pub use cgroup::{flat_key, superblocks};
 pub use control_getppid::CONTROL_GETPPID;
+pub use fsnotify_churn::FSNOTIFY_CHURN;
+pub use fsnotify_watch::FSNOTIFY_WATCH;
 pub use kernfs_open::KERNFS_OPEN;
 pub use kernfs_rmdir::KERNFS_RMDIR;
 pub use session::{Condition, Edge, Operations, Prepared, Rounds, Session, Value};
@@ -19,7 +23,8 @@ use crate::measure::Amount;
 use crate::stop::Stop;
 
 /// Every workload, by id.
-pub const WORKLOADS: &[&Workload] = &[&CONTROL_GETPPID, &KERNFS_OPEN, &KERNFS_RMDIR];
+pub const WORKLOADS: &[&Workload] =
+    &[&CONTROL_GETPPID, &FSNOTIFY_CHURN, &FSNOTIFY_WATCH, &KERNFS_OPEN, &KERNFS_RMDIR];
 
 /// What a workload is and how it starts.
 #[derive(Debug, Clone)]

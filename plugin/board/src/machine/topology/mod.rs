@@ -79,7 +79,6 @@ impl Topology {
     ///
     /// # Errors
     /// [`Stop::Missing`] where the machine has fewer; [`Stop::Usage`] for another name.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for workloads of many workers"))]
     pub fn places(&self, arm: &str) -> Result<CpuList, Stop> {
         let unknown = || Stop::Usage(format!("{arm:?} is no place for workers; write it like p8 or w16"));
         let (kind, count) = arm.split_at_checked(1).ok_or_else(unknown)?;
