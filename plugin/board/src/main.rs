@@ -11,6 +11,7 @@ mod machine;
 mod measure;
 mod observe;
 mod passes;
+mod scx;
 mod show;
 mod signals;
 mod stop;

@@ -135,6 +135,7 @@ fn observe_arm(
     let mut prepared = (workload.prepare)(setting)?;
     let session = prepared.session();
     report_facts(workload.id, setting.arm, &session.facts()?, out)?;
+    report_facts(workload.id, setting.arm, &session.prove()?, out)?;
     observe::operations(workload, setting.arm, session, functions, out)?;
     session.finish()
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! mkdir, stat and rmdir of an empty cgroup v2 leaf (workloads.md section 2).
 
+mod proof;
+
 use super::cgroup::{self, Controller, Group};
-use super::{Arm, Condition, Edge, Metric, Operations, Prepared, Session, Workload};
+use super::{Arm, Condition, Edge, Metric, Operations, Parameter, Prepared, Session, Setting, Workload};
 use crate::measure::{Amount, Clock, Timed, timed};
+use crate::scx::{self, Scheduler, Variant};
 use crate::stop::Stop;
 use nix::errno::Errno;
 use nix::libc;
@@ -22,17 +25,38 @@ const SCHED_EXT_STATE: &str = "/sys/kernel/sched_ext/state";
 /// Read instead, so that the gap between operations stays an open, a read and a close.
 const OTHER_ONE_WORD_FILE: &str = "/sys/kernel/fscaps";
 
+/// Parameter: milliseconds before each sequence.
+const PACE: &str = "pace_ms";
+
 const SCX_OFF: &str = "scx-off";
 const BARE: &str = "bare";
+const COLUMNS: &str = "columns";
+const SCX_NOCB: &str = "scx-nocb";
+const SCX_CB: &str = "scx-cb";
 
-const METRICS: &[Metric] = &[
-    Metric { id: "create", unit: "ns", better: "lower", primary: false },
-    Metric { id: "remove", unit: "ns", better: "lower", primary: true },
-];
+const CREATE: Metric = Metric { id: "create", unit: "ns", better: "lower", primary: false };
+const REMOVE: Metric = Metric { id: "remove", unit: "ns", better: "lower", primary: true };
+const STAT: Metric = Metric { id: "stat", unit: "ns", better: "lower", primary: false };
+const SEQUENCE: Metric = Metric { id: "sequence", unit: "ns", better: "lower", primary: false };
 
-const fn arm(id: &'static str, on_boards: bool, in_emulator: bool, summary: &'static str) -> Arm {
+/// The published ones.
+const METRICS: &[Metric] = &[CREATE, REMOVE];
+/// With those of the follow-ups (workloads.md 2.2). The sequence is from the start of mkdir to the
+/// end of rmdir, on a clock around both.
+const COLUMN_METRICS: &[Metric] = &[CREATE, REMOVE, STAT, SEQUENCE];
+
+const fn arm(id: &'static str, seconds: u64, summary: &'static str) -> Arm {
     let amount = Amount { samples: 99, operations: 128, warmups: 16 };
-    Arm { id, summary, metrics: METRICS, amount, seconds: 3, on_boards, in_emulator, many_workers: false }
+    Arm {
+        id,
+        summary,
+        metrics: METRICS,
+        amount,
+        seconds,
+        on_boards: true,
+        in_emulator: false,
+        many_workers: false,
+    }
 }
 
 /// rmdir(2) of an empty cgroup v2 leaf.
@@ -40,30 +64,55 @@ pub const KERNFS_RMDIR: Workload = Workload {
     id: "kernfs.rmdir",
     summary: "mkdir, stat and rmdir of an empty cgroup v2 leaf",
     arms: &[
-        arm(SCX_OFF, true, true, "the leaf has the cpu controller, no sched_ext scheduler is loaded"),
-        arm(BARE, false, true, "the leaf has no controller: fewer kernfs nodes, for the growth per node"),
-        arm("scx-nocb", true, false, "a sched_ext scheduler without cgroup callbacks is loaded"),
-        arm("scx-cb", true, false, "a sched_ext scheduler with cgroup callbacks is loaded"),
+        Arm {
+            in_emulator: true,
+            ..arm(SCX_OFF, 3, "the leaf has the cpu controller, no sched_ext scheduler is loaded")
+        },
+        Arm {
+            on_boards: false,
+            in_emulator: true,
+            ..arm(BARE, 3, "the leaf has no controller: fewer kernfs nodes, for the growth per node")
+        },
+        Arm {
+            metrics: COLUMN_METRICS,
+            on_boards: false,
+            ..arm(COLUMNS, 3, "as scx-off, with stat and the whole sequence timed too")
+        },
+        // Loading and unloading a scheduler for each sample takes most of it.
+        arm(SCX_NOCB, 20, "a sched_ext scheduler without cgroup callbacks is loaded"),
+        arm(SCX_CB, 20, "a sched_ext scheduler with cgroup callbacks is loaded"),
     ],
     emulator: Amount { samples: 4, operations: 128, warmups: 16 },
-    parameters: &[],
-    needs: &["cgroup2", "the cpu controller in cgroup2 (not for arm bare)", "root"],
+    parameters: &[Parameter {
+        id: PACE,
+        summary: "pause before each sequence",
+        default: "0",
+        values: &["0", "50", "200"],
+    }],
+    needs: &[
+        "cgroup2",
+        "the cpu controller in cgroup2 (not for arm bare)",
+        "sched_ext with cgroup support and BTF (only for arms scx-nocb and scx-cb)",
+        "root",
+    ],
     preemption: Some("full"),
-    prepare: |setting| {
-        let arm = setting.arm;
-        if arm.starts_with("scx-") && arm != SCX_OFF {
-            return Err(Stop::Missing(format!(
-                "arm {arm} needs a sched_ext scheduler, and this program cannot load one"
-            )));
-        }
-        Ok(Prepared::Operations(Box::new(Leaf::new(arm)?)))
-    },
+    prepare: |setting| Ok(Prepared::Operations(Box::new(Leaf::new(setting)?))),
 };
 
+/// The scheduler that an arm needs; none for the others.
+fn scheduler_of(arm: &str) -> Option<Variant> {
+    match arm {
+        SCX_NOCB => Some(Variant::WithoutCallbacks),
+        SCX_CB => Some(Variant::WithCallbacks),
+        _ => None,
+    }
+}
+
 /// The parent group with two idle children, and the leaf that comes and goes.
-/// Fields are dropped in order: files, children, parent, controller.
+/// Fields are dropped in order: files, children, parent, controller, scheduler.
 struct Leaf {
-    arm: String,
+    arm: &'static str,
+    pace: Duration,
     root: PathBuf,
     /// What the root gave to its children before this run.
     given: String,
@@ -76,25 +125,28 @@ struct Leaf {
     parent_controller: Option<Controller>,
     parent: Option<Group>,
     root_controller: Option<Controller>,
+    scheduler: Option<Scheduler>,
+    /// Conditions found before the end.
+    conditions: Vec<Condition>,
     dying_at_most: u64,
     sequences: u64,
 }
 
 impl Leaf {
-    fn new(arm: &str) -> Result<Self, Stop> {
+    fn new(setting: &Setting<'_>) -> Result<Self, Stop> {
+        let arm = setting.arm;
         let root = cgroup::root()?;
+        let scheduler = scheduler_of(arm).map(Scheduler::load).transpose()?;
         let state_file = PathBuf::from(if Path::new(SCHED_EXT_STATE).exists() {
             SCHED_EXT_STATE
         } else {
             OTHER_ONE_WORD_FILE
         });
         let state = read_word(&state_file)?;
-        if state_file == Path::new(SCHED_EXT_STATE) && state != "disabled" {
-            return Err(Stop::Missing(format!(
-                "sched_ext is {state}, arm {arm} needs it disabled; stop the loaded scheduler first"
-            )));
+        if state_file == Path::new(SCHED_EXT_STATE) {
+            require_state(arm, &state)?;
         }
-        let with_cpu = arm == SCX_OFF;
+        let with_cpu = arm != BARE;
         let given = given(&root)?;
         let root_controller = with_cpu.then(|| Controller::enable(&root, "cpu")).transpose()?;
         let parent = Group::new(root.join(format!("kernmark-{}", std::process::id())))?;
@@ -117,7 +169,8 @@ impl Leaf {
         let leaf =
             CString::new(parent.path().join("leaf").as_os_str().as_bytes()).expect("a path without NUL");
         Ok(Self {
-            arm: arm.to_owned(),
+            arm,
+            pace: Duration::from_millis(setting.parameters.number(PACE)),
             root,
             given,
             started: Instant::now(),
@@ -129,6 +182,8 @@ impl Leaf {
             parent_controller,
             parent: Some(parent),
             root_controller,
+            scheduler,
+            conditions: Vec::new(),
             dying_at_most: 0,
             sequences: 0,
         })
@@ -150,9 +205,7 @@ impl Leaf {
 
     /// The gap between two operations: watchdog, and one open, read and close.
     fn gap(&self) -> Result<(), Stop> {
-        if self.started.elapsed() > WATCHDOG {
-            return Err(Stop::Failed("the sample ran longer than its watchdog of 45 s".into()));
-        }
+        in_time(self.started.elapsed())?;
         let mut buffer = [0; 64];
         let length = File::open(&self.state_file)
             .and_then(|mut file| file.read(&mut buffer))
@@ -162,6 +215,33 @@ impl Leaf {
         } else {
             Err(Stop::Failed(format!("{} is no longer {}", self.state_file.display(), self.state)))
         }
+    }
+
+    /// mkdir, stat and rmdir; the times of the three.
+    fn timed_sequence(&self, clock: Clock) -> Result<[Timed; 3], Stop> {
+        let (create, made) = timed(clock, || self.mkdir());
+        if made != 0 {
+            return Err(Stop::failed("mkdir of the leaf", Errno::last()));
+        }
+        let (stat, seen) = timed(clock, || self.see());
+        seen?;
+        let (remove, removed) = timed(clock, || self.rmdir());
+        if removed != 0 {
+            return Err(Stop::failed("rmdir of the leaf", Errno::last()));
+        }
+        Ok([create, remove, stat])
+    }
+
+    /// The same without a clock.
+    fn untimed_sequence(&self) -> Result<(), Stop> {
+        if self.mkdir() != 0 {
+            return Err(Stop::failed("mkdir of the leaf", Errno::last()));
+        }
+        self.see()?;
+        if self.rmdir() != 0 {
+            return Err(Stop::failed("rmdir of the leaf", Errno::last()));
+        }
+        self.see_gone()
     }
 
     /// stat(2) of the leaf makes its inode, which a later lookup then finds.
@@ -184,17 +264,14 @@ impl Leaf {
 
 impl Operations for Leaf {
     fn sequence(&mut self, clock: Clock, times: &mut [Timed]) -> Result<(), Stop> {
-        self.gap()?;
-        let (create, made) = timed(clock, || self.mkdir());
-        times[0] = create;
-        if made != 0 {
-            return Err(Stop::failed("mkdir of the leaf", Errno::last()));
+        if !self.pace.is_zero() {
+            std::thread::sleep(self.pace);
         }
-        self.see()?;
-        let (remove, removed) = timed(clock, || self.rmdir());
-        times[1] = remove;
-        if removed != 0 {
-            return Err(Stop::failed("rmdir of the leaf", Errno::last()));
+        self.gap()?;
+        let (sequence, done) = timed(clock, || self.timed_sequence(clock));
+        let [create, remove, stat] = done?;
+        for (place, time) in times.iter_mut().zip([create, remove, stat, sequence]) {
+            *place = time;
         }
         self.sequences += 1;
         self.see_gone()
@@ -223,6 +300,24 @@ impl Session for Leaf {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo")
             .map_err(|e| Stop::failed("/proc/self/mountinfo", e))?;
         Ok(vec![("nodes", files + 1), ("superblocks", cgroup::superblocks(&mountinfo))])
+    }
+
+    fn prove(&mut self) -> Result<Vec<(&'static str, u64)>, Stop> {
+        let runs = match &self.scheduler {
+            Some(scheduler) => scheduler.count(|| {
+                for _ in 0..proof::SEQUENCES {
+                    self.untimed_sequence()?;
+                }
+                // A callback runs when the group is put off line, some time after rmdir.
+                cgroup::wait_for_dying(self.parent()?).map(drop)
+            })?,
+            None => Vec::new(),
+        };
+        let mut facts = proof::facts(&runs);
+        // Where there is no bpf(2), or not for us, nothing is said.
+        facts.extend(scx::loaded_callbacks().ok().map(|count| ("struct_ops_callbacks", count)));
+        self.conditions.push(proof::condition(scheduler_of(self.arm), &runs));
+        Ok(facts)
     }
 
     fn operations(&self) -> &'static [&'static str] {
@@ -271,36 +366,29 @@ impl Session for Leaf {
 
     fn finish(&mut self) -> Result<Vec<Condition>, Stop> {
         let parent = self.parent()?.to_owned();
-        let weight = parent.join("a/cpu.weight");
-        let weight_kept = self.arm != SCX_OFF || read_word(&weight)? == "100";
+        let weight = (self.arm != BARE).then(|| read_word(&parent.join("a/cpu.weight"))).transpose()?;
         let state = read_word(&self.state_file)?;
         self.held.clear();
         self.children.clear();
         self.parent_controller = None;
         self.parent = None;
         self.root_controller = None;
-        let given = given(&self.root)?;
-        let restored = !parent.exists() && given == self.given;
-        Ok(vec![
-            // Any other outcome has ended the run already.
-            Condition::new(
-                "operations",
-                true,
-                format!("{} times mkdir, stat, rmdir and ENOENT", self.sequences),
-            ),
-            Condition::new("state", state == self.state, format!("{}: {state}", self.state_file.display())),
-            Condition::new("weight", weight_kept, "cpu.weight of the idle child"),
-            Condition::new(
-                "settled",
-                true,
-                format!("at most {} dying groups before a sample", self.dying_at_most),
-            ),
-            Condition::new(
-                "restored",
-                restored,
-                format!("no group is left; the root gives {given:?} as before"),
-            ),
-        ])
+        let mut conditions = std::mem::take(&mut self.conditions);
+        if let Some(scheduler) = self.scheduler.take() {
+            conditions.extend(
+                scheduler.unload()?.into_iter().map(|(n, pass, detail)| Condition::new(n, pass, detail)),
+            );
+        }
+        let end = proof::End {
+            sequences: self.sequences,
+            state: (self.state.clone(), state),
+            weight,
+            dying_at_most: self.dying_at_most,
+            given: (self.given.clone(), given(&self.root)?),
+            left: parent.exists(),
+        };
+        conditions.extend(end.conditions());
+        Ok(conditions)
     }
 }
 
@@ -310,6 +398,24 @@ impl Drop for Leaf {
         self.rmdir();
         self.held.clear();
     }
+}
+
+/// Whether the state is the one of the arm; Scheduler::load has waited for it.
+fn require_state(arm: &str, state: &str) -> Result<(), Stop> {
+    let wanted = if scheduler_of(arm).is_some() { "enabled" } else { "disabled" };
+    if state == wanted {
+        return Ok(());
+    }
+    Err(Stop::Missing(format!(
+        "sched_ext is {state}, arm {arm} needs it {wanted}; stop the loaded scheduler first"
+    )))
+}
+
+fn in_time(elapsed: Duration) -> Result<(), Stop> {
+    if elapsed > WATCHDOG {
+        return Err(Stop::Failed("the sample ran longer than its watchdog of 45 s".into()));
+    }
+    Ok(())
 }
 
 /// The controllers that `group` gives to its children.
@@ -327,20 +433,4 @@ fn read_word(path: &Path) -> Result<String, Stop> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::Topology;
-    use crate::measure::Cpu;
-    use crate::workloads::{Parameters, Setting};
-
-    #[test]
-    fn arms_that_need_a_scheduler_say_so() {
-        let (topology, parameters) = (Topology::default(), Parameters::default());
-        for arm in ["scx-nocb", "scx-cb"] {
-            let setting =
-                Setting { arm, topology: &topology, asked_cpus: None, cpu: Cpu(0), parameters: &parameters };
-            let Err(Stop::Missing(reason)) = (KERNFS_RMDIR.prepare)(&setting) else { panic!("{arm} ran") };
-            assert!(reason.contains("sched_ext") && reason.contains(arm), "{reason}");
-        }
-    }
-}
+mod tests;

@@ -30,6 +30,15 @@ pub trait Session {
         Vec::new()
     }
 
+    /// Untimed operations that prove what the arm is about, in the observation pass only; what they
+    /// found. Conditions come with [`Session::finish`].
+    ///
+    /// # Errors
+    /// An operation failed, or it cannot be looked at.
+    fn prove(&mut self) -> Result<Vec<(&'static str, u64)>, Stop> {
+        Ok(Vec::new())
+    }
+
     /// The operations that an observation tells apart, in the order of one sequence.
     fn operations(&self) -> &'static [&'static str] {
         &[]
