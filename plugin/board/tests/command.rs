@@ -173,7 +173,7 @@ fn what_is_not_as_asked_is_refused() {
             2,
             "not between",
         ),
-        (&["run", "--arm", "typo"], 2, "there are plain, single, "),
+        (&["run", "--arm", "typo"], 2, "there are plain, "),
         (&["run", "--clock", "sundial"], 2, "monotonic-raw"),
         (&["run", "--output", "/no/such/directory/file"], 2, "cannot write"),
         (&["run", "control.getppid", "--cpus", "8191"], 3, "8191"),
