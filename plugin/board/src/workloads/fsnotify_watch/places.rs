@@ -43,7 +43,7 @@ fn cpus_of(
     }
     let all = offered.filling_order().0;
     let wanted = if workers == 0 { largest_divisor(all.len().min(MOST_WORKERS)) } else { workers };
-    if wanted == 0 || wanted > MOST_WORKERS || ITEMS % wanted != 0 {
+    if wanted == 0 || wanted > MOST_WORKERS || !ITEMS.is_multiple_of(wanted) {
         return Err(Stop::Usage(format!(
             "workers={wanted}: {ITEMS} watches cannot be shared out evenly among them; choose a divisor of {ITEMS} \
              up to {MOST_WORKERS}"
@@ -61,7 +61,7 @@ fn cpus_of(
 
 /// The largest number up to `most` that divides the number of watches; 0 for none.
 fn largest_divisor(most: usize) -> usize {
-    (1..=most).rev().find(|n| ITEMS % n == 0).unwrap_or(0)
+    (1..=most).rev().find(|n| ITEMS.is_multiple_of(*n)).unwrap_or(0)
 }
 
 #[cfg(test)]
