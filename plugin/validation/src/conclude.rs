@@ -6,6 +6,7 @@ use crate::builds::BuildRecord;
 use crate::calls::{call_changes, return_counts};
 use crate::changed::Executed;
 use crate::compare::{ComparisonFile, ExecutedCount, Point, Values, compare_path, growth, median, sizes};
+use crate::deferred::deferred_work;
 use crate::findings::{BootMedian, Distribution, Findings, Provenance};
 use crate::mail::Series;
 use crate::plan::{Evidence, Plan};
@@ -81,6 +82,7 @@ pub fn conclude(known: Known, boots: &[BootLog<'_>], observed: &[(&str, &PointLo
         verdict,
         call_changes: workloads.iter().flat_map(|w| call_changes(w, &logs)).collect(),
         returns: workloads.iter().flat_map(|w| return_counts(w, &logs)).collect(),
+        deferred_work: workloads.iter().flat_map(|w| deferred_work(w, &logs)).collect(),
         growth,
         medians: medians(&points),
         distributions: distributions(&points),

@@ -35,6 +35,9 @@ pub struct Findings {
     /// NULL and other returns of functions that were looked at.
     #[serde(default)]
     pub returns: Vec<ReturnCount>,
+    /// Work items that operations leave to workqueues.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferred_work: Vec<DeferredWork>,
     /// Instructions per object from two sizes, where a workload has two.
     pub growth: Vec<Growth>,
     /// Median of each metric in each boot, in the order of the boots.
@@ -100,6 +103,30 @@ pub struct ReturnCount {
     pub null_per_operation: Vec<f64>,
     /// Other returns per operation, by build in plan order.
     pub other_per_operation: Vec<f64>,
+}
+
+/// Work items of one function that an operation leaves to a workqueue, in each build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeferredWork {
+    /// Workload id.
+    pub workload: String,
+    /// Arm id.
+    pub arm: String,
+    /// The function that does the work.
+    pub function: String,
+    /// Items per operation, by build in plan order.
+    pub per_operation: Vec<f64>,
+    /// Median time from the start of an item to its end, running or blocked, us.
+    pub duration_us: Vec<Option<u64>>,
+    /// From the return of the last of several operations to the end of the last item, us.
+    pub drain_us: Vec<Option<u64>>,
+}
+
+impl DeferredWork {
+    /// Whether some builds leave more items than others.
+    pub fn differs(&self) -> bool {
+        self.per_operation.iter().any(|n| Some(n) != self.per_operation.first())
+    }
 }
 
 /// Median of one metric in one boot.

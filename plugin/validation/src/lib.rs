@@ -10,6 +10,7 @@ pub mod calls;
 pub mod changed;
 pub mod compare;
 pub mod conclude;
+pub mod deferred;
 pub mod findings;
 pub mod mail;
 pub mod plan;

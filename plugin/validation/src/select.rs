@@ -56,22 +56,35 @@ const CONTROL: &str = "control.getppid";
 /// fs/dcache.c, mm/slub.c) is left to the last resort of [`select`]: every
 /// workload executes it.
 const RULES: &[Rule] = &[
+    Rule { prefix: "fs/ext4/super.c", area: "superblocks", workload: "shrinker.umount" },
+    Rule { prefix: "fs/fsopen.c", area: "mounting", workload: "shrinker.umount" },
     Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "fs/kernfs/", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "fs/namespace.c", area: "mounting", workload: "shrinker.umount" },
     Rule { prefix: "fs/notify/", area: "fsnotify", workload: "fsnotify.churn" },
     Rule { prefix: "fs/notify/", area: "fsnotify", workload: "fsnotify.watch" },
+    Rule { prefix: "fs/ramfs/", area: "ramfs", workload: "shrinker.umount" },
+    Rule { prefix: "fs/super.c", area: "superblocks", workload: "shrinker.umount" },
     Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "fs/sysfs/", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "fs/xfs/xfs_super.c", area: "superblocks", workload: "shrinker.umount" },
     Rule { prefix: "include/linux/cgroup", area: "cgroups", workload: "kernfs.rmdir" },
     Rule { prefix: "include/linux/fsnotify", area: "fsnotify", workload: "fsnotify.churn" },
     Rule { prefix: "include/linux/fsnotify", area: "fsnotify", workload: "fsnotify.watch" },
     Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "include/linux/kernfs.h", area: "kernfs", workload: "kernfs.rmdir" },
+    Rule { prefix: "include/linux/list_lru.h", area: "shrinkers", workload: "shrinker.umount" },
     Rule { prefix: "include/linux/rwsem.h", area: "read-write semaphores", workload: "kernfs.open" },
+    Rule { prefix: "include/linux/shrinker.h", area: "shrinkers", workload: "shrinker.umount" },
     Rule { prefix: "include/linux/sysfs.h", area: "kernfs", workload: "kernfs.open" },
     Rule { prefix: "include/linux/sysfs.h", area: "kernfs", workload: "kernfs.rmdir" },
     Rule { prefix: "kernel/cgroup/", area: "cgroups", workload: "kernfs.rmdir" },
     Rule { prefix: "kernel/locking/rwsem.c", area: "read-write semaphores", workload: "kernfs.open" },
+    Rule { prefix: "kernel/rcu/", area: "grace periods", workload: "shrinker.umount" },
+    Rule { prefix: "mm/list_lru.c", area: "shrinkers", workload: "shrinker.umount" },
+    Rule { prefix: "mm/shmem.c", area: "tmpfs", workload: "shrinker.umount" },
+    Rule { prefix: "mm/shrinker", area: "shrinkers", workload: "shrinker.umount" },
+    Rule { prefix: "mm/vmscan.c", area: "shrinkers", workload: "shrinker.umount" },
 ];
 
 /// The workloads of `available` to run for a series that touches `files`: those
@@ -132,6 +145,15 @@ mod tests {
             chosen(&["include/linux/cgroup-defs.h"], &all),
             [control, "kernfs.rmdir: include/linux/cgroup-defs.h belongs to cgroups"]
         );
+        for (file, area) in [
+            ("mm/shrinker.c", "shrinkers"),
+            ("mm/shrinker_debug.c", "shrinkers"),
+            ("fs/super.c", "superblocks"),
+            ("fs/namespace.c", "mounting"),
+        ] {
+            let umount = format!("shrinker.umount: {file} belongs to {area}");
+            assert_eq!(chosen(&[file], &all), [control.to_owned(), umount]);
+        }
         assert_eq!(chosen(&["fs/kernfs/dir.c"], &["control.getppid"]), [control]);
     }
 

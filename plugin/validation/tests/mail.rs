@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &[(&str, u32, &[&str])] = &[
     ("kernfs-removal", 2, &["fs/kernfs/dir.c"]),
     ("fsnotify-connector-list", 2, &["fs/notify/mark.c", "include/linux/fsnotify_backend.h"]),
+    ("shrinker-expedited", 2, &["mm/shrinker.c"]),
     ("shrinker-grace-period", 1, &["mm/shrinker.c"]),
+    ("shrinker-workqueue", 2, &["mm/shrinker.c"]),
     ("null", 2, &["fs/kernfs/dir.c", "fs/namei.c"]),
     ("xfs-only", 1, &["fs/xfs/xfs_inode.c"]),
 ];

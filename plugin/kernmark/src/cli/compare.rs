@@ -4,7 +4,8 @@
 use crate::exit::{Exit, Failure};
 use anyhow::Context;
 use kernmark_validation::compare::{
-    Comparison, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, compare_file, read_tables, text, tsv,
+    Comparison, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, block_figures, blocks_text, blocks_tsv,
+    compare_file, read_blocks, read_tables, text, tsv,
 };
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,10 @@ pub struct Arguments {
     /// Rule set of the report view; by default the one of each workload.
     #[arg(long)]
     gates: Option<GatesName>,
+    /// The tables hold blocks of many workers as stress-ng reports them: operations, real and CPU
+    /// time. Rates, costs and blocked time of one operation come out, against the first block.
+    #[arg(long, conflicts_with = "gates")]
+    blocks: bool,
     /// How the result is printed.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -70,6 +75,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     for path in &arguments.files {
         tables.push((path.display().to_string(), read(path)?));
     }
+    if arguments.blocks {
+        return print(&blocks(&tables, arguments.format)?, Exit::Clean);
+    }
     let borrowed: Vec<(&str, &str)> =
         tables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let points = read_tables(&borrowed).map_err(|error| Failure::usage(error.to_string()))?;
@@ -80,11 +88,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Format::Tsv => tsv(&file.comparisons),
         Format::Json => serde_json::to_string_pretty(&file)? + "\n",
     };
-    match std::io::stdout().write_all(printed.as_bytes()) {
+    print(&printed, exit)
+}
+
+fn print(text: &str, exit: Exit) -> anyhow::Result<Exit> {
+    match std::io::stdout().write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit),
         other => other.map(|()| exit).context("cannot write the comparison"),
     }
+}
+
+/// Figures of blocks; nothing is claimed about them, since one run has no spread.
+fn blocks(tables: &[(String, String)], format: Format) -> anyhow::Result<String> {
+    let mut blocks = Vec::new();
+    for (name, text) in tables {
+        blocks.extend(read_blocks(name, text).map_err(|error| Failure::usage(error.to_string()))?);
+    }
+    let figures = block_figures(&blocks);
+    Ok(match format {
+        Format::Text => blocks_text(&figures),
+        Format::Tsv => blocks_tsv(&figures),
+        Format::Json => serde_json::to_string_pretty(&figures)? + "\n",
+    })
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -138,6 +164,25 @@ mod tests {
         let failure = read(&path).expect_err("not text");
         assert!(failure.to_string().ends_with("t.tsv:2: not UTF-8; write the table as plain text"));
         assert_eq!(failure.exit, Exit::Usage);
+    }
+
+    #[test]
+    fn blocks_are_compared_over_all_tables_and_in_every_format() {
+        let table = |row: &str| {
+            let header = "state\tworkers\tcpus\tsuperblocks_per_op\tops\treal_s\tusr_s\tsys_s\n";
+            ("t".to_owned(), format!("{header}{row}\n"))
+        };
+        let tables = [table("base\t9\t32\t2\t600\t60\t1\t9"), table("patched\t9\t32\t2\t300\t60\t1\t9")];
+        for (format, part) in [
+            (Format::Text, "change      real -50.00 %"),
+            (Format::Tsv, "patched\t5\t30\t"),
+            (Format::Json, "\"ops_per_s_percent\": -50.0"),
+        ] {
+            let printed = blocks(&tables, format).expect("good tables");
+            assert!(printed.contains(part), "{part:?} is missing in\n{printed}");
+        }
+        let error = blocks(&[("t".into(), "x".into())], Format::Text).expect_err("no blocks");
+        assert_eq!(error.downcast_ref::<Failure>().map(|f| f.exit), Some(Exit::Usage));
     }
 
     #[test]

@@ -2,22 +2,39 @@
 //! Labels (protocol.md 7): those of the fsnotify report, where a metric and
 //! its ratio partner must pass together, and the one for a cost that only moved.
 
-use super::Comparison;
 use super::gates::{FSNOTIFY, Gates, SHRINKER};
+use super::reason::Reason;
+use super::waiting::waiting_is_gone;
+use super::{Comparison, VerdictName};
 
-/// Metrics of `shrinker.umount` that show work put off until later.
-const DEFERRED: [&str; 2] = ["total_cpu_per_sb", "drain_s"];
+/// The label of a win that others pay for.
+const MOVED_COST: &str = "MOVED_COST";
+/// Metrics of `shrinker.umount` that tell a win from work put off until later. What is put off
+/// itself (`deferred_cpu_per_sb`) is not among them: less work in all is a win, wherever it is done.
+const COSTS: [&str; 3] = ["total_cpu_per_sb", "drain", "drain_s"];
+/// Every metric that shows such work.
+const DEFERRED: [&str; 4] = ["deferred_cpu_per_sb", "total_cpu_per_sb", "drain", "drain_s"];
 
 /// Suffix by which a ratio metric is named after its absolute partner.
 const RATIO_SUFFIX: &str = "_over_shared";
 /// A smaller drift than this does not lower the floor of a small slowdown, percent.
 const SMALLEST_FLOOR_PERCENT: f64 = 1.0;
 
+/// `all` comparisons of one experiment with their labels, and the reason of a moved cost.
+pub(super) fn labelled(all: &[Comparison]) -> Vec<Comparison> {
+    let one = |comparison: &Comparison| {
+        let mut labelled = Comparison { label: label(comparison, all), ..comparison.clone() };
+        labelled.verdict.reasons.extend(moved_cost(comparison, all).map(|reason| reason.to_string()));
+        labelled
+    };
+    all.iter().map(one).collect()
+}
+
 /// The label of `comparison`, given all comparisons of its experiment; `None`
 /// under a rule set without labels.
-pub(super) fn label(comparison: &Comparison, all: &[Comparison]) -> Option<String> {
+fn label(comparison: &Comparison, all: &[Comparison]) -> Option<String> {
     if comparison.gates == SHRINKER.name {
-        return moved_cost(comparison, all).then(|| "MOVED_COST".into());
+        return (!moved_to(comparison, all).is_empty()).then(|| MOVED_COST.into());
     }
     if comparison.gates != FSNOTIFY.name {
         return None;
@@ -30,17 +47,53 @@ fn same_contrast(one: &Comparison, other: &Comparison) -> bool {
     (&one.workload, &one.new_build, &one.old_build) == (&other.workload, &other.new_build, &other.old_build)
 }
 
-/// The umount is faster, and the work it put off is worse at every endpoint.
-fn moved_cost(comparison: &Comparison, all: &[Comparison]) -> bool {
-    let is_deferred = |c: &Comparison| DEFERRED.iter().any(|metric| c.metric.ends_with(metric));
-    comparison.signal_pass
-        && comparison.signal_direction == "faster"
-        && !is_deferred(comparison)
-        && all.iter().any(|other| {
-            same_contrast(comparison, other)
-                && is_deferred(other)
-                && slowdown(other).is_some_and(|(low, _)| low > 0.0)
-        })
+/// Why a comparison with the label of a moved cost is no win; `None` where it is one, or none is claimed.
+pub fn moved_cost(comparison: &Comparison, all: &[Comparison]) -> Option<Reason> {
+    let costs = moved_to(comparison, all);
+    let change = |c: &Comparison| c.verdict.change_percent.or(c.min_change_percent).unwrap_or(f64::NAN);
+    let told = |c: &Comparison| (c.metric.clone(), change(c));
+    (!costs.is_empty()).then(|| Reason::MovedCost {
+        costs: costs.into_iter().map(told).collect(),
+        deferred_percent: all
+            .iter()
+            .find(|c| same_contrast(comparison, c) && ends_with(&c.metric, &DEFERRED[..1]))
+            .map(change),
+    })
+}
+
+/// The metrics that are worse where `comparison` is a win; none where it is none, or is a true one.
+fn moved_to<'a>(comparison: &Comparison, all: &'a [Comparison]) -> Vec<&'a Comparison> {
+    if !is_win(comparison) || ends_with(&comparison.metric, &DEFERRED) {
+        return Vec::new();
+    }
+    let costs = |other: &&Comparison| {
+        same_contrast(comparison, other) && ends_with(&other.metric, &COSTS) && is_worse(other)
+    };
+    all.iter().filter(costs).collect()
+}
+
+/// Whether the metric, without its arm, is one of `names`.
+fn ends_with(metric: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| metric.strip_suffix(name).is_some_and(|arm| arm.is_empty() || arm.ends_with('_')))
+}
+
+/// Quicker beyond the gates; of counted instructions also: fewer of them, or no more waiting.
+fn is_win(comparison: &Comparison) -> bool {
+    match &comparison.path {
+        Some(path) => {
+            comparison.verdict.name == VerdictName::Shorter
+                || path.waiting.as_ref().is_some_and(waiting_is_gone)
+        }
+        None => comparison.signal_pass && comparison.signal_direction == "faster",
+    }
+}
+
+/// Worse at every endpoint; of counted instructions beyond the bound.
+fn is_worse(comparison: &Comparison) -> bool {
+    match &comparison.path {
+        Some(_) => comparison.verdict.name == VerdictName::Longer,
+        None => slowdown(comparison).is_some_and(|(low, _)| low > 0.0),
+    }
 }
 
 fn is_partner(one: &Comparison, other: &Comparison) -> bool {

@@ -3,6 +3,7 @@
 //! rule sets (protocol.md 7), the verdict view decides (statistics.md).
 
 mod assemble;
+mod blocks;
 mod gates;
 mod growth;
 mod labels;
@@ -17,8 +18,10 @@ mod table_error;
 pub mod time;
 mod waiting;
 
+pub use blocks::{Block, BlockChange, BlockFigures, block_figures, blocks_text, blocks_tsv, read_blocks};
 pub use gates::{CvFormula, DriftFormula, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, default_gates};
 pub use growth::{Size, growth, sizes};
+pub use labels::moved_cost;
 pub use output::{text, tsv};
 pub use path::compare_path;
 pub use reason::Reason;

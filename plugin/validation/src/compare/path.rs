@@ -3,7 +3,7 @@
 //! instruction counts of single operations, paired by seed.
 
 use super::gates::default_gates;
-use super::labels::label;
+use super::labels::labelled;
 use super::reason::Reason;
 use super::report_view::{MetricSeries, compare_pair, contrasts, metric_series};
 use super::summary::{change, mean, median, quantile, range};
@@ -33,11 +33,7 @@ pub fn compare_path(plan: &Plan, points: &[Point]) -> Vec<Comparison> {
             comparisons.push(Comparison { path, ..compare_pair(&series, (new, old), gates, claim) });
         }
     }
-    let labels: Vec<Option<String>> = comparisons.iter().map(|c| label(c, &comparisons)).collect();
-    for (comparison, label) in comparisons.iter_mut().zip(labels) {
-        comparison.label = label;
-    }
-    comparisons
+    labelled(&comparisons)
 }
 
 /// The claim about counted instructions of a bare table, which names no seeds:

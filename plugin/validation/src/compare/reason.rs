@@ -153,6 +153,22 @@ pub enum Reason {
     },
     /// The median operation waits where it did not.
     NewWaiting,
+    /// An operation is quicker because others do its work.
+    MovedCost {
+        /// Metrics that are worse, and by how much, percent.
+        costs: Vec<(String, f64)>,
+        /// Change of the work that is put off, percent.
+        deferred_percent: Option<f64>,
+    },
+    /// A deciding metric is quicker because others do its work.
+    MetricMovedCost {
+        /// Label of the build.
+        build: String,
+        /// `workload metric`.
+        metric: String,
+        /// Its own reason.
+        why: String,
+    },
     /// No workload ran what the series changes.
     NothingExecuted {
         /// Functions the series changes.
@@ -340,6 +356,16 @@ impl std::fmt::Display for Reason {
                 "new waiting: the median operation now leaves the CPU where it did not, or for much longer; find \
                  what it waits for (a grace period, a work item, a lock)",
             ),
+            Self::MovedCost { costs, deferred_percent } => {
+                let told: Vec<String> =
+                    costs.iter().map(|(metric, percent)| format!("{metric} {percent:+.2} %")).collect();
+                write!(f, "MOVED_COST: quicker only because its work was put off: {}", told.join(", "))?;
+                if let Some(percent) = deferred_percent {
+                    write!(f, "; work left to kernel threads and interrupts {percent:+.2} %")?;
+                }
+                f.write_str("; weigh the caller's win against what the machine pays later")
+            }
+            Self::MetricMovedCost { build, metric, why } => write!(f, "{metric} of {build}: {why}"),
             Self::NothingExecuted { changed, compiled } => write!(
                 f,
                 "0 of the {changed} changed functions were executed ({compiled} compiled): these results say nothing \

@@ -3,7 +3,7 @@
 //! published reports compute them (protocol.md 7).
 
 use super::gates::{Gates, default_gates};
-use super::labels::label;
+use super::labels::labelled;
 use super::summary::{change, median, range};
 use super::time::Calibration;
 use super::{Comparison, ComparisonFile, Endpoint, Measurement, MetricVerdict, Point, Values};
@@ -221,7 +221,7 @@ pub fn compare_time(
     for experiment in experiments {
         let series: Vec<&MetricSeries> = all.iter().filter(|s| s.experiment == experiment).collect();
         let compared = compare_experiment(&series, gates, calibration);
-        comparisons.extend(compared.iter().map(|c| Comparison { label: label(c, &compared), ..c.clone() }));
+        comparisons.extend(labelled(&compared));
     }
     comparisons
 }

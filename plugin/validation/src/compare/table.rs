@@ -165,7 +165,7 @@ impl<'a> Columns<'a> {
 }
 
 /// A measured number: finite and not negative.
-fn number(column: &'static str, text: &str) -> Result<f64, TableFault> {
+pub(super) fn number(column: &'static str, text: &str) -> Result<f64, TableFault> {
     let found = text.to_owned();
     match text.parse::<f64>() {
         Err(_) => Err(TableFault::NotANumber { column, found }),
@@ -176,7 +176,7 @@ fn number(column: &'static str, text: &str) -> Result<f64, TableFault> {
 }
 
 /// A 1-based counter.
-fn whole(column: &'static str, text: &str) -> Result<u64, TableFault> {
+pub(super) fn whole(column: &'static str, text: &str) -> Result<u64, TableFault> {
     match text.parse::<u64>() {
         Ok(value) if value > 0 => Ok(value),
         Ok(_) | Err(_) => Err(TableFault::NotWhole { column, found: text.into() }),

@@ -114,6 +114,12 @@ pub enum TableFault {
     /// An experiment with one build; its name.
     #[error("only build {0}; a comparison needs two builds in one experiment")]
     OneBuild(String),
+    /// A header that is not that of a blocks table; the columns it must have.
+    #[error("not a blocks table; its columns are {0}, in this order and separated by tabs")]
+    NotBlocks(String),
+    /// A block of no time or no work.
+    #[error("{0} is 0; a block in which nothing ran is a failure and no measurement, leave it out")]
+    NothingMeasured(&'static str),
     /// A median of zero, of which nothing is a percentage.
     #[error("the median is 0; a change in percent of 0 does not exist, leave the metric out")]
     ZeroMedian,

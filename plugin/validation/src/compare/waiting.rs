@@ -30,6 +30,12 @@ pub(super) fn waiting<'a>(
     Some(Waiting { old_median_ns, new_median_ns, old_mean_ns, new_mean_ns, new_waiting })
 }
 
+/// The reverse of [`Waiting::new_waiting`]: the median operation waited, and no longer does or much shorter.
+pub(super) fn waiting_is_gone(waiting: &Waiting) -> bool {
+    let Waiting { old_median_ns: old, new_median_ns: new, .. } = *waiting;
+    old - new >= SLEEP_NS && (new < SLEEP_NS || old >= JUMP * new)
+}
+
 fn side<'a>(seeds: impl Iterator<Item = &'a [f64]>) -> Option<(f64, f64)> {
     let figures = seeds.map(|w| median(w).zip(mean(w))).collect::<Option<Vec<(f64, f64)>>>()?;
     let (medians, means): (Vec<f64>, Vec<f64>) = figures.into_iter().unzip();
@@ -39,6 +45,17 @@ fn side<'a>(seeds: impl Iterator<Item = &'a [f64]>) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waiting_is_gone_when_the_reverse_would_be_new() {
+        for (old, new, gone) in
+            [(9e6, 0.0, true), (9e6, 8e6, false), (9e6, 6e6, true), (1500.0, 700.0, false), (0.0, 9e6, false)]
+        {
+            let there = of(&[old], &[new]).expect("measured");
+            let back = of(&[new], &[old]).expect("measured");
+            assert_eq!((waiting_is_gone(&there), back.new_waiting), (gone, gone), "{old} {new}");
+        }
+    }
 
     fn of(old: &[f64], new: &[f64]) -> Option<Waiting> {
         waiting([old].into_iter(), [new].into_iter())

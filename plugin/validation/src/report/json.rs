@@ -7,7 +7,9 @@ use super::{ReportError, Templates};
 use crate::builds::BuildRecord;
 use crate::changed::FunctionFate;
 use crate::compare::{Comparison, ExecutedCount};
-use crate::findings::{BootMedian, CallChange, Distribution, Findings, Growth, Provenance, ReturnCount};
+use crate::findings::{
+    BootMedian, CallChange, DeferredWork, Distribution, Findings, Growth, Provenance, ReturnCount,
+};
 use crate::plan::Plan;
 use crate::verdict::Verdict;
 use serde::Serialize;
@@ -25,6 +27,8 @@ struct Report<'a> {
     outside_functions: &'a [(String, u32)],
     calls: &'a [CallChange],
     returns: &'a [ReturnCount],
+    #[serde(skip_serializing_if = "<[DeferredWork]>::is_empty")]
+    deferred_work: &'a [DeferredWork],
     growth: &'a [Growth],
     medians: &'a [BootMedian],
     distributions: &'a [Distribution],
@@ -77,6 +81,7 @@ pub fn render(findings: &Findings, templates: &Templates) -> Result<String, Repo
         outside_functions: &findings.executed.outside_functions,
         calls: &findings.call_changes,
         returns: &findings.returns,
+        deferred_work: &findings.deferred_work,
         growth: &findings.growth,
         medians: &findings.medians,
         distributions: &findings.distributions,

@@ -64,7 +64,8 @@ fn path_measurements(log: &PointLog) -> Vec<Measurement> {
         .map(|series| Measurement {
             workload: series.workload.clone(),
             metric: metric_with_arm(log, &series.workload, &series.arm, &series.metric),
-            unit: "instructions".into(),
+            // Only time is counted in instructions; a drain in us, for instance, stays what it is.
+            unit: if series.unit == "ns" { "instructions".into() } else { series.unit.clone() },
             better: series.better.clone(),
             values: Values::Samples(
                 series

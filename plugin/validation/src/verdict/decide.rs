@@ -2,7 +2,7 @@
 //! The decision: only primaries decide, everything else is listed.
 
 use super::{AlsoMoved, Culprit, Headline, Incident, Outcome, Verdict};
-use crate::compare::{Comparison, ExecutedCount, Reason, VerdictName};
+use crate::compare::{Comparison, ExecutedCount, Reason, VerdictName, moved_cost};
 use crate::findings::Growth;
 use crate::plan::Plan;
 
@@ -250,6 +250,7 @@ impl<'a> Given<'a> {
         let mut found = Findings { undecided: primaries.is_empty(), ..Findings::default() };
         let mut ranked: Vec<(u8, f64, &Comparison, bool)> = Vec::new();
         for metric in primaries {
+            self.moved_costs(&mut found, metric);
             if self.sides.is_some_and(|(base, last)| base == last) {
                 // The whole series has the base's image; steps may still cost something.
                 found.name = Some(VerdictName::Same);
@@ -357,6 +358,19 @@ impl<'a> Given<'a> {
                 metric: step.metric.clone(),
                 step_percent: change(step),
             });
+        }
+    }
+
+    /// Names the builds that are quicker only because others do their work.
+    fn moved_costs(&self, found: &mut Findings, metric: &str) {
+        for comparison in self.comparisons.iter().filter(|c| series(c) == metric) {
+            if let Some(why) = moved_cost(comparison, self.comparisons) {
+                found.reasons.push(Reason::MetricMovedCost {
+                    build: comparison.new_build.clone(),
+                    metric: metric.to_owned(),
+                    why: why.to_string(),
+                });
+            }
         }
     }
 

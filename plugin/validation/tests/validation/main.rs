@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests of the pure stages through their public interface.
 
+mod blocks;
 mod changed;
 mod compare;
+mod moved_cost;
 mod orders;
 mod path;
 mod report;

@@ -10,7 +10,7 @@ use kernmark_validation::verdict::{Incident, Outcome, Verdict, decide};
 
 const RMDIR: &str = "kernfs.rmdir remove";
 
-fn plan(labels: &[&str], seeds: &[u64]) -> Plan {
+pub fn plan(labels: &[&str], seeds: &[u64]) -> Plan {
     Plan {
         version: 1,
         experiment: "e".into(),
@@ -47,7 +47,7 @@ fn measurement(metric: &str, value: f64, waiting: f64) -> Measurement {
 }
 
 /// All boots of a plan, where `measure` gives (metric, instructions, waiting) by build index and seed.
-fn boots(plan: &Plan, measure: impl Fn(usize, u64) -> Vec<(&'static str, f64, f64)>) -> Vec<Point> {
+pub fn boots(plan: &Plan, measure: impl Fn(usize, u64) -> Vec<(&'static str, f64, f64)>) -> Vec<Point> {
     plan.points()
         .into_iter()
         .map(|p| Point {

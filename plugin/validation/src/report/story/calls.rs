@@ -2,7 +2,7 @@
 //! Calls per operation that changed, the most telling first.
 
 use crate::compare::Comparison;
-use crate::findings::{CallChange, Findings};
+use crate::findings::{CallChange, DeferredWork, Findings};
 use crate::report::names::metric_name;
 use crate::report::number::number;
 use serde::Serialize;
@@ -59,6 +59,17 @@ pub fn of_finding(findings: &Findings, comparison: Option<&Comparison>) -> (Vec<
         told
     });
     (shown.collect(), more)
+}
+
+/// `name: 0 -> 1 items per operation; one takes 12000 us, the last is done 20000 us after the operations`.
+pub fn told_work(work: &DeferredWork) -> String {
+    let counts: Vec<String> = work.per_operation.iter().map(|n| number(*n)).collect();
+    let mut text = format!("{}: {} items per operation", work.function, counts.join(" -> "));
+    let last = |values: &[Option<u64>]| values.last().copied().flatten();
+    if let Some((each, drain)) = last(&work.duration_us).zip(last(&work.drain_us)) {
+        text += &format!("; one takes {each} us, the last is done {drain} us after the operations");
+    }
+    text
 }
 
 /// Functions that the patched operation calls more often than the base.
@@ -157,4 +168,29 @@ fn step(findings: &Findings, values: &[f64]) -> Option<String> {
     let size = |pair: &[f64]| (pair[1] - pair[0]).abs();
     let (index, _) = values.windows(2).enumerate().max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)))?;
     builds.get(index + 1).filter(|_| each).map(|b| b.label.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_told_by_build_and_of_the_last_build_how_long_it_takes() {
+        let mut work = DeferredWork {
+            workload: "shrinker.umount".into(),
+            arm: "lat".into(),
+            function: "shrinker_free_workfn".into(),
+            per_operation: vec![0.0, 0.0, 1.0],
+            duration_us: vec![None, None, Some(12_000)],
+            drain_us: vec![None, None, Some(20_000)],
+        };
+        assert_eq!(
+            told_work(&work),
+            "shrinker_free_workfn: 0 -> 0 -> 1 items per operation; one takes 12000 us, the last is done 20000 us \
+             after the operations"
+        );
+        work.per_operation = vec![1.0, 0.0, 0.0];
+        work.duration_us = vec![Some(9), None, None];
+        assert_eq!(told_work(&work), "shrinker_free_workfn: 1 -> 0 -> 0 items per operation");
+    }
 }

@@ -45,6 +45,8 @@ pub struct Story {
     pub more_calls: usize,
     /// All changed calls of all operations, for pages.
     pub all_calls: Vec<Call>,
+    /// Functions that some builds leave more work items to than others: `name: 0 -> 1 items per operation, ...`.
+    pub deferred_work: Vec<String>,
     /// Metrics that stayed the same, by bound.
     pub same: Vec<Same>,
     /// Metrics that changed beside the finding, or are not decided.
@@ -145,6 +147,12 @@ impl Story {
             calls,
             more_calls,
             all_calls: calls::all(findings),
+            deferred_work: findings
+                .deferred_work
+                .iter()
+                .filter(|w| w.differs())
+                .map(calls::told_work)
+                .collect(),
             same: beside.same,
             others: beside.others,
             at_most: beside.at_most,
