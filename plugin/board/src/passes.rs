@@ -137,6 +137,7 @@ fn observe_arm(
     report_facts(workload.id, setting.arm, &session.facts()?, out)?;
     report_facts(workload.id, setting.arm, &session.prove()?, out)?;
     observe::operations(workload, setting.arm, session, functions, out)?;
+    observe::deferred_work(workload, setting.arm, session, out)?;
     session.finish()
 }
 

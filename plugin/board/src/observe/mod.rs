@@ -2,11 +2,13 @@
 //! Untimed passes: which functions run at all, calls per operation by caller,
 //! NULL returns. With tracefs only. What cannot be seen is "not available".
 
+mod deferred;
 mod locks;
 mod perf;
 mod trace_text;
 mod tracefs;
 
+pub use deferred::{KernelThreads, deferred_work, idle_ns};
 pub use locks::LockNames;
 pub use perf::{Frames, Manner as SamplingManner, report as sampling_profile};
 

@@ -23,6 +23,8 @@ pub struct Tracefs {
 pub struct Tracing<'a> {
     tracefs: &'a Tracefs,
     probe: Option<Probe>,
+    /// Directories below events/ that were switched on.
+    events: Vec<&'static str>,
     /// Open for the whole pass, so that a mark is one write and nothing else.
     marker: fs::File,
 }
@@ -131,11 +133,24 @@ impl Tracefs {
         Err(reason)
     }
 
+    /// Prepares events of the kernel, by every task: `workqueue/workqueue_queue_work` and the like.
+    pub fn events(&self, events: &[&'static str]) -> Result<Tracing<'_>, String> {
+        let mut tracing = self.tracing()?;
+        for event in events {
+            if !self.root.join("events").join(event).exists() {
+                return Err(format!("the kernel has no event {event} (CONFIG_EVENT_TRACING)"));
+            }
+            tracing.events.push(event);
+            self.write(&format!("events/{event}/enable"), "1")?;
+        }
+        Ok(tracing)
+    }
+
     fn tracing(&self) -> Result<Tracing<'_>, String> {
         let path = self.root.join("trace_marker");
         let marker =
             fs::OpenOptions::new().write(true).open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let tracing = Tracing { tracefs: self, probe: None, marker };
+        let tracing = Tracing { tracefs: self, probe: None, events: Vec::new(), marker };
         self.write("tracing_on", "0")?;
         self.write("current_tracer", "nop")?;
         self.write("buffer_size_kb", BUFFER_KB)?;
@@ -213,6 +228,9 @@ impl Drop for Tracing<'_> {
             let _ = self.tracefs.write("set_event_pid", "");
             // Appended, because opening it anew would remove everybody's probes.
             let _ = self.tracefs.append(file, &format!("-:{PROBE_GROUP}/{event}"));
+        }
+        for event in &self.events {
+            let _ = self.tracefs.write(&format!("events/{event}/enable"), "0");
         }
         let _ = self.tracefs.write("trace", "");
         let _ = self.tracefs.write("tracing_on", "1");
@@ -312,6 +330,23 @@ mod tests {
         assert_eq!(missed_by(text, "ilookup_return"), Some(0));
         assert_eq!(missed_by(text, "other_return"), Some(2));
         assert_eq!(missed_by(text, "ilookup"), None);
+    }
+
+    #[test]
+    fn events_are_switched_on_and_off_again_and_one_that_is_not_there_is_named() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        let there = root.path().join("events/workqueue/there");
+        fs::create_dir_all(&there).expect("writable");
+        fs::write(root.path().join("trace_marker"), "").expect("writable");
+        let tracefs = Tracefs { root: root.path().to_owned() };
+        let enabled = || tracefs.read("events/workqueue/there/enable");
+        let tracing = tracefs.events(&["workqueue/there"]).expect("there");
+        assert_eq!(enabled().as_deref(), Ok("1"));
+        drop(tracing);
+        assert_eq!(enabled().as_deref(), Ok("0"));
+        let error = tracefs.events(&["workqueue/there", "workqueue/none"]).expect_err("not there");
+        assert!(error.contains("workqueue/none"), "{error}");
+        assert_eq!(enabled().as_deref(), Ok("0"), "nothing is left on");
     }
 
     #[test]

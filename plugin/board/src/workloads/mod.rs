@@ -9,6 +9,7 @@ mod kernfs_open;
 mod kernfs_rmdir;
 mod session;
 mod setting;
+mod shrinker_umount;
 
 pub use cgroup::{flat_key, superblocks};
 pub use control_getppid::CONTROL_GETPPID;
@@ -18,13 +19,14 @@ pub use kernfs_open::KERNFS_OPEN;
 pub use kernfs_rmdir::KERNFS_RMDIR;
 pub use session::{Condition, Edge, Operations, Prepared, Rounds, Session, Value};
 pub use setting::{Parameter, Parameters, Setting};
+pub use shrinker_umount::SHRINKER_UMOUNT;
 
 use crate::measure::Amount;
 use crate::stop::Stop;
 
 /// Every workload, by id.
 pub const WORKLOADS: &[&Workload] =
-    &[&CONTROL_GETPPID, &FSNOTIFY_CHURN, &FSNOTIFY_WATCH, &KERNFS_OPEN, &KERNFS_RMDIR];
+    &[&CONTROL_GETPPID, &FSNOTIFY_CHURN, &FSNOTIFY_WATCH, &KERNFS_OPEN, &KERNFS_RMDIR, &SHRINKER_UMOUNT];
 
 /// What a workload is and how it starts.
 #[derive(Debug, Clone)]

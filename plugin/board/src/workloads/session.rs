@@ -72,6 +72,12 @@ pub trait Session {
         Frames::default()
     }
 
+    /// The function of the work item that ends what one sequence leaves to a workqueue, where it
+    /// leaves any: such items are observed until the last of them is done.
+    fn last_work(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Puts everything back and says which conditions held.
     ///
     /// # Errors
