@@ -14,6 +14,7 @@ pub mod deferred;
 pub mod findings;
 pub mod mail;
 pub mod plan;
+pub mod profile;
 pub mod report;
 pub mod samples;
 pub mod select;

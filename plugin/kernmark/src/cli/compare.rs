@@ -7,6 +7,8 @@ use kernmark_validation::compare::{
     Comparison, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, block_figures, blocks_text, blocks_tsv,
     compare_file, read_blocks, read_tables, text, tsv,
 };
+use kernmark_validation::profile::{self, SampledProfile};
+use kernmark_validation::samples::{Expected, parse_log};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,10 @@ pub struct Arguments {
     /// Tables; one experiment may be spread over several, and each experiment is compared by itself.
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// The files are sampling profiles: what `kernmark-board profile --format jsonl` printed, or tables of
+    /// percents; in the order in which they are to be told.
+    #[arg(long, conflicts_with = "gates")]
+    profile: bool,
     /// Rule set of the report view; by default the one of each workload.
     #[arg(long)]
     gates: Option<GatesName>,
@@ -80,6 +86,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     }
     let borrowed: Vec<(&str, &str)> =
         tables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    if arguments.profile {
+        return profiles(&tables, arguments.format);
+    }
     let points = read_tables(&borrowed).map_err(|error| Failure::usage(error.to_string()))?;
     let file = compare_file(&points, arguments.gates.map(GatesName::gates));
     let exit = exit(&file.comparisons);
@@ -89,6 +98,42 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Format::Json => serde_json::to_string_pretty(&file)? + "\n",
     };
     print(&printed, exit)
+}
+
+/// Prints sampling profiles side by side.
+fn profiles(files: &[(String, String)], format: Format) -> anyhow::Result<Exit> {
+    let mut found = Vec::new();
+    for (name, text) in files {
+        found.extend(profiles_of(name, text)?);
+    }
+    let exit = if profile::doubts(&found).is_empty() { Exit::Clean } else { Exit::Missing };
+    let printed = match format {
+        Format::Text => profile::text(&found),
+        Format::Tsv => profile::to_table(&found),
+        Format::Json => serde_json::to_string_pretty(&found)? + "\n",
+    };
+    print(&printed, exit)
+}
+
+/// The profiles of one file.
+fn profiles_of(name: &str, text: &str) -> Result<Vec<SampledProfile>, Failure> {
+    if !text.starts_with(kernmark_wire::PREFIX) {
+        return profile::from_table(name, text).map_err(|error| Failure::usage(error.to_string()));
+    }
+    let by_hand = Expected { point: "", protocol: "" };
+    let log = parse_log(text.as_bytes(), b"", by_hand);
+    if let Some(problem) = log.problems.first() {
+        return Err(Failure::usage(format!("{name}: {problem}; record the profile again")));
+    }
+    let found = profile::from_log(name, &log);
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let missing = log.not_available.iter().find(|n| n.what == "sampling profile").map(|n| n.reason.clone());
+    let skipped = log.skips.first().map(|skip| skip.reason.clone());
+    let reason =
+        missing.or(skipped).unwrap_or_else(|| "it has none; make one with kernmark-board profile".into());
+    Err(Failure::usage(format!("{name}: no sampling profile: {reason}")))
 }
 
 fn print(text: &str, exit: Exit) -> anyhow::Result<Exit> {
