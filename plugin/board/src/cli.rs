@@ -62,6 +62,7 @@ struct ShowArguments {
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Workload ids; all of them by default.
+    #[arg(value_delimiter = ',')]
     pub workloads: Vec<String>,
     /// Arms; by default those that each workload measures on a board.
     #[arg(long = "arm", value_delimiter = ',')]
@@ -105,7 +106,7 @@ pub struct ProfileArguments {
     /// Workload id.
     pub workload: String,
     /// Arms; the default arm of the workload by default.
-    #[arg(long = "arm")]
+    #[arg(long = "arm", value_delimiter = ',')]
     pub arms: Vec<String>,
     /// How long each arm is sampled.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -123,7 +124,7 @@ pub struct ProfileArguments {
 #[derive(Debug, Args)]
 pub struct ObserveArguments {
     /// Workload ids.
-    #[arg(required = true)]
+    #[arg(required = true, value_delimiter = ',')]
     pub workloads: Vec<String>,
     /// Arms; the default arm of each workload by default.
     #[arg(long = "arm", value_delimiter = ',')]

@@ -52,7 +52,7 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     record_environment("before", out)?;
     let mut exit = Exit::Done;
     let mut void = None;
-    let manner = Manner { clock, single_operations: asked.single_operations };
+    let manner = Manner { clock, single_operations: asked.single_operations, one_set_up: asked.emulator };
     for workload in workloads {
         let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
         for (id, value) in parameters.all() {

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use kernmark_wire as wire;
 use kernmark_wire::Record;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Single operations in one line of results.
 const CHUNK: usize = 512;
@@ -32,6 +33,9 @@ pub struct Manner {
     pub clock: Clock,
     /// Whether each operation is reported too.
     pub single_operations: bool,
+    /// All samples of an arm in one set-up, arm after arm: in the deterministic emulator nothing
+    /// drifts, and every set-up anew would add its own placement in memory to the numbers.
+    pub one_set_up: bool,
 }
 
 /// An arm to be measured.
@@ -62,17 +66,18 @@ pub fn measure(
     out: &mut Emitter,
 ) -> Result<Vec<Outcome>, Stop> {
     let mut arms: Vec<Progress> = planned.iter().map(Progress::new).collect();
-    let samples = planned.iter().map(|p| p.amount.samples).max().unwrap_or(0);
-    for sample in 0..samples {
+    let most = planned.iter().map(|p| p.amount.samples).max().unwrap_or(0);
+    let rounds = if manner.one_set_up { 1 } else { most };
+    for round in 0..rounds {
         for turn in 0..arms.len() {
-            let at = (turn + usize::try_from(sample).expect("fits in memory")) % arms.len();
+            let at = (turn + usize::try_from(round).expect("fits in memory")) % arms.len();
             let earlier = medians(&arms, planned);
             let (arm, plan) = (&mut arms[at], &planned[at]);
-            if arm.stopped.is_some() || sample >= plan.amount.samples || arm.rounds {
+            let samples = if manner.one_set_up { 0..plan.amount.samples } else { round..round + 1 };
+            if arm.stopped.is_some() || samples.end > plan.amount.samples || arm.rounds {
                 continue;
             }
-            out.progress(workload.id, plan.arm.id, sample, plan.amount.samples);
-            if let Err(stop) = arm.sample(workload, plan, sample, (manner, &earlier), out) {
+            if let Err(stop) = arm.samples(workload, plan, samples, (manner, &earlier), out) {
                 if matches!(stop, Stop::Interrupted | Stop::Output(_)) {
                     return Err(stop);
                 }
@@ -153,29 +158,34 @@ impl Progress {
         }
     }
 
-    /// One sample in a set-up of its own; all samples of an arm that has rounds.
-    fn sample(
+    /// These samples in a set-up of their own; all samples of an arm that has rounds.
+    fn samples(
         &mut self,
         workload: &Workload,
         plan: &Planned<'_>,
-        sample: u64,
+        samples: Range<u64>,
         (manner, earlier): (Manner, &Medians),
         out: &Emitter,
     ) -> Result<(), Stop> {
         let mut prepared = (workload.prepare)(&plan.setting)?;
-        if sample == 0 {
+        if samples.start == 0 {
             self.facts = prepared.session().facts()?;
         }
-        prepared.session().settle()?;
         match (&mut prepared, &mut self.numbers) {
             (Prepared::Operations(session), Numbers::Operations(rows)) => {
-                let first = usize::try_from(sample * plan.amount.operations).expect("fits in memory");
-                let elsewhere = one_by_one(session.as_mut(), plan, manner.clock, rows, first)?;
+                let mut elsewhere = 0;
+                for sample in samples {
+                    session.settle()?;
+                    out.progress(workload.id, plan.arm.id, sample, plan.amount.samples);
+                    let first = usize::try_from(sample * plan.amount.operations).expect("fits in memory");
+                    elsewhere += one_by_one(session.as_mut(), plan, manner.clock, rows, first)?;
+                }
                 let cpu = plan.setting.cpu;
                 let detail = format!("CPU {}, {elsewhere} operations ended elsewhere", cpu.0);
                 self.condition(Condition::new("affinity", elsewhere == 0 && cpu.is_here(), detail));
             }
             (Prepared::Rounds(session), numbers) => {
+                session.settle()?;
                 *numbers = Numbers::Rounds(rounds(session.as_mut(), workload, plan, manner.clock, out)?);
                 self.rounds = true;
             }
@@ -459,7 +469,7 @@ mod tests {
         }
     }
 
-    fn measured(arms: &[&'static Arm], cpu: Cpu, out: &mut Emitter) -> Vec<Outcome> {
+    fn measured(arms: &[&'static Arm], cpu: Cpu, one_set_up: bool, out: &mut Emitter) -> Vec<Outcome> {
         let (topology, parameters) = (Topology::default(), Parameters::default());
         SEQUENCES.set(0);
         SET_UP.take();
@@ -476,7 +486,7 @@ mod tests {
                 Planned { arm, amount: arm.amount, setting }
             })
             .collect();
-        let manner = Manner { clock: Clock::new(ClockName::Tsc, false), single_operations: true };
+        let manner = Manner { clock: Clock::new(ClockName::Tsc, false), single_operations: true, one_set_up };
         measure(&WORKLOAD, &planned, manner, out).expect("no signal")
     }
 
@@ -514,7 +524,7 @@ mod tests {
     #[test]
     fn warmups_are_left_out_and_sums_are_exact() {
         let mut out = Emitter::collecting();
-        let outcomes = measured(&[&ARM], Cpu(usize::MAX), &mut out);
+        let outcomes = measured(&[&ARM], Cpu(usize::MAX), false, &mut out);
         let conditions = outcomes[0].as_ref().expect("measured");
         assert_eq!(
             conditions[0],
@@ -537,7 +547,7 @@ mod tests {
     #[test]
     fn the_order_of_arms_rotates_and_each_sample_is_set_up_anew() {
         let mut out = Emitter::collecting();
-        let outcomes = measured(&[&ARM, &LACKING, &OTHER, &ROUNDS], Cpu(0), &mut out);
+        let outcomes = measured(&[&ARM, &LACKING, &OTHER, &ROUNDS], Cpu(0), false, &mut out);
         assert!(matches!(&outcomes[1], Err(Stop::Missing(reason)) if reason == "nothing here"));
         assert_eq!(SET_UP.take(), ["arm", "other", "rounds", "other", "arm"]);
         let records = out.into_records();
@@ -545,5 +555,15 @@ mod tests {
         assert_eq!(found, ["arm", "arm", "other", "other", "rounds", "rounds"]);
         // Rounds: one warm-up, then two in the same set-up, counted from 1.
         assert_eq!(sums(&records)[4..], [("rounds", 10, 1), ("rounds", 11, 2)]);
+    }
+
+    #[test]
+    fn in_the_emulator_an_arm_is_set_up_once() {
+        let mut out = Emitter::collecting();
+        let outcomes = measured(&[&ARM, &OTHER], Cpu(0), true, &mut out);
+        assert!(outcomes.iter().all(Result::is_ok));
+        assert_eq!(SET_UP.take(), ["arm", "other"]);
+        let records = out.into_records();
+        assert_eq!(sums(&records)[..2], [("arm", 2 + 3 + 4, 3), ("arm", 6 + 7 + 8, 3)]);
     }
 }

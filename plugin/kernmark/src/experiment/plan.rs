@@ -83,11 +83,9 @@ pub fn boots(plan: &Plan, builds: &[Build], initramfs: &Input, wanted: &dyn Fn(&
     let protocol = plan.protocol_sha256();
     // Amounts are those of the plan: both come from the measuring program's own list.
     let mut arguments = vec!["run".to_owned()];
-    arguments.extend(plan.workloads.iter().map(|w| w.id.clone()));
-    arguments.push("--emulator".to_owned());
-    for arm in plan.workloads.iter().flat_map(|w| &w.arms) {
-        arguments.extend(["--arm".to_owned(), arm.clone()]);
-    }
+    arguments.extend([ids(plan), "--emulator".to_owned()]);
+    let arms: Vec<&str> = plan.workloads.iter().flat_map(|w| &w.arms).map(String::as_str).collect();
+    arguments.extend(["--arm".to_owned(), arms.join(",")]);
     arguments.extend(["--clock", "tsc", "--single-operations", "--waiting"].map(str::to_owned));
     let of = |w: &PlannedWorkload| (w.operations + w.warmups) * w.samples * w.arms.len().max(1) as u64;
     let operations = plan.workloads.iter().map(of).sum();
@@ -109,6 +107,11 @@ pub fn boots(plan: &Plan, builds: &[Build], initramfs: &Input, wanted: &dyn Fn(&
         .collect()
 }
 
+/// All workloads in one word: a kernel hands at most 32 words to init (init/main.c, MAX_INIT_ARGS).
+fn ids(plan: &Plan) -> String {
+    plan.workloads.iter().map(|w| w.id.as_str()).collect::<Vec<_>>().join(",")
+}
+
 /// The untimed boots, one for each build that is `wanted`.
 pub fn observations(
     plan: &Plan,
@@ -117,7 +120,7 @@ pub fn observations(
     wanted: &dyn Fn(&str) -> bool,
 ) -> Vec<Boot> {
     let mut arguments = vec!["observe".to_owned()];
-    arguments.extend(plan.workloads.iter().map(|w| w.id.clone()));
+    arguments.push(ids(plan));
     builds
         .iter()
         .enumerate()
