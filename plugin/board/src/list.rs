@@ -21,21 +21,16 @@ pub enum Format {
 
 /// The whole list.
 pub fn render(format: Format) -> String {
+    let list = || -> Vec<catalogue::Workload> { WORKLOADS.iter().map(|w| entry(w)).collect() };
     match format {
         Format::Text => WORKLOADS.iter().map(|w| text(w)).collect(),
-        Format::Json => {
-            let list: Vec<catalogue::Workload> = WORKLOADS.iter().map(|w| entry(w)).collect();
-            format!("{}\n", serde_json::to_string(&list).expect("whole numbers and strings"))
-        }
-        Format::Markdown => {
-            let list: Vec<catalogue::Workload> = WORKLOADS.iter().map(|w| entry(w)).collect();
-            markdown::page(&list)
-        }
+        Format::Json => format!("{}\n", serde_json::to_string(&list()).expect("whole numbers and strings")),
+        Format::Markdown => markdown::page(&list()),
     }
 }
 
 /// A workload as other programs see it.
-pub fn entry(workload: &Workload) -> catalogue::Workload {
+fn entry(workload: &Workload) -> catalogue::Workload {
     catalogue::Workload {
         id: workload.id.into(),
         summary: workload.summary.into(),

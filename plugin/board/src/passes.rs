@@ -50,8 +50,7 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     )?;
     note("before", "harness.memory_locked", &lock_memory(), out)?;
     record_environment("before", out)?;
-    let mut exit = Exit::Done;
-    let mut void = None;
+    let mut whole = Whole::default();
     let manner = Manner { clock, single_operations: asked.single_operations, one_set_up: asked.emulator };
     for workload in workloads {
         let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
@@ -69,18 +68,16 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
         let preemption = preemption(asked, workload, out)?;
         for (arm, done) in arms.iter().zip(measure(workload, &planned, manner, out)?) {
             match skipped(workload, arm.id, done, out)? {
-                None => {}
                 Some(Problem::Skipped) if asked.workloads.is_empty() => {}
-                Some(Problem::Skipped) => exit = Exit::Missing,
-                Some(Problem::Void(reason)) => void = void.or(Some(reason)),
+                problem => whole.take(problem),
             }
         }
         let key = format!("setting.preempt.{}", workload.id);
-        put_back(preemption, &|_| key.clone(), &mut void, out)?;
+        put_back(preemption, &|_| key.clone(), &mut whole.void, out)?;
     }
-    put_back(knobs, &|name| format!("setting.{name}"), &mut void, out)?;
+    put_back(knobs, &|name| format!("setting.{name}"), &mut whole.void, out)?;
     record_environment("after", out)?;
-    void.map_or(Ok(exit), |reason| Err(Stop::Failed(reason)))
+    whole.exit()
 }
 
 /// How much is measured of an arm: as asked for, else as the workload has it.
@@ -109,20 +106,15 @@ pub fn observe(asked: &ObserveArguments, out: &mut Emitter) -> Result<Exit, Stop
     let workloads = chosen(&asked.workloads, &asked.arms)?;
     start("observe", "none", &asked.output, out)?;
     let place = Place::take(&asked.place, out)?;
-    let mut exit = Exit::Done;
-    let mut void = None;
+    let mut whole = Whole::default();
     for workload in workloads {
         let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
         for arm in observed_arms(workload, &asked.arms) {
             let done = observe_arm(workload, &place.setting(arm, &parameters), &asked.functions, out);
-            match skipped(workload, arm.id, done, out)? {
-                None => {}
-                Some(Problem::Skipped) => exit = Exit::Missing,
-                Some(Problem::Void(reason)) => void = void.or(Some(reason)),
-            }
+            whole.take(skipped(workload, arm.id, done, out)?);
         }
     }
-    void.map_or(Ok(exit), |reason| Err(Stop::Failed(reason)))
+    whole.exit()
 }
 
 fn observe_arm(
@@ -143,9 +135,13 @@ fn observe_arm(
 
 /// The arms asked for that this workload has; its default arm when none of them is its own.
 fn observed_arms(workload: &'static Workload, asked: &[String]) -> Vec<&'static Arm> {
-    let own: Vec<&'static Arm> =
-        workload.arms.iter().filter(|arm| asked.iter().any(|id| id == arm.id)).collect();
+    let own = own_arms(workload, asked);
     if own.is_empty() { vec![&workload.arms[0]] } else { own }
+}
+
+/// Those of the arms asked for that this workload has.
+fn own_arms(workload: &Workload, asked: &[String]) -> Vec<&'static Arm> {
+    workload.arms.iter().filter(|arm| asked.iter().any(|id| id == arm.id)).collect()
 }
 
 /// Why an arm yields no numbers.
@@ -154,6 +150,31 @@ enum Problem {
     Skipped,
     /// A condition did not hold.
     Void(String),
+}
+
+/// What the arms of a pass come to together.
+#[derive(Debug, Default)]
+struct Whole {
+    missing: bool,
+    /// The first condition that did not hold.
+    void: Option<String>,
+}
+
+impl Whole {
+    fn take(&mut self, problem: Option<Problem>) {
+        match problem {
+            None => {}
+            Some(Problem::Skipped) => self.missing = true,
+            Some(Problem::Void(reason)) => {
+                self.void.get_or_insert(reason);
+            }
+        }
+    }
+
+    fn exit(self) -> Result<Exit, Stop> {
+        let done = if self.missing { Exit::Missing } else { Exit::Done };
+        self.void.map_or(Ok(done), |reason| Err(Stop::Failed(reason)))
+    }
 }
 
 /// Reports the conditions of an arm, or that it was skipped.
@@ -301,11 +322,10 @@ fn chosen(ids: &[String], arms: &[String]) -> Result<Vec<&'static Workload>, Sto
     }
 }
 
-/// The arms asked for that this workload has; when none of them is its own, or all are asked
-/// for, those that it measures by default here.
+/// The arms asked for that this workload has; when none of them is its own, those that it
+/// measures by default here.
 fn arms_of(workload: &Workload, asked: &RunArguments) -> Vec<&'static Arm> {
-    let own: Vec<&'static Arm> =
-        workload.arms.iter().filter(|arm| asked.arms.iter().any(|id| id == arm.id)).collect();
+    let own = own_arms(workload, &asked.arms);
     if own.is_empty() {
         let usual = |arm: &&'static Arm| if asked.emulator { arm.in_emulator } else { arm.on_boards };
         workload.arms.iter().filter(usual).collect()

@@ -3,11 +3,11 @@
 //! Without any program of ours, the text after the fifth field of all of them goes through
 //! `base64 -d | gunzip`.
 
+use crate::machine::sha256;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compression, GzBuilder};
 use kernmark_wire::{CHUNK_CHARACTERS, RESULT_NAME_DIGITS, chunk_line};
-use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -16,8 +16,7 @@ pub fn render(lines: &str) -> String {
     let mut packer = GzBuilder::new().write(Vec::new(), Compression::best());
     packer.write_all(lines.as_bytes()).expect("writing to memory");
     let payload = STANDARD.encode(packer.finish().expect("writing to memory"));
-    let name: String = Sha256::digest(lines).iter().map(|byte| format!("{byte:02x}")).collect();
-    let name = &name[..RESULT_NAME_DIGITS];
+    let name = &sha256(lines.as_bytes())[..RESULT_NAME_DIGITS];
     let total = u32::try_from(payload.len().div_ceil(CHUNK_CHARACTERS)).expect("a run prints far less");
     let mut text = String::new();
     for index in 1..=total {

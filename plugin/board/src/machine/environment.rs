@@ -100,8 +100,8 @@ pub fn environment(root: &Path) -> Vec<(String, String)> {
     add("kernel.config_gz_sha256", digest(&root.join("proc/config.gz")));
     if let Some(config) = release.and_then(|r| fs::read_to_string(root.join(format!("boot/config-{r}"))).ok())
     {
-        add("kernel.config_sha256", Some(hexadecimal(config.as_bytes())));
-        add("kernel.config_canonical_sha256", Some(hexadecimal(canonical_config(&config).as_bytes())));
+        add("kernel.config_sha256", Some(sha256(config.as_bytes())));
+        add("kernel.config_canonical_sha256", Some(sha256(canonical_config(&config).as_bytes())));
     }
     if let Ok(modules) = fs::read_to_string(root.join("proc/modules")) {
         add("kernel.modules", Some(module_names(&modules)));
@@ -180,11 +180,11 @@ pub fn counts() -> Vec<(String, String)> {
 }
 
 fn digest(path: &Path) -> Option<String> {
-    Some(hexadecimal(&fs::read(path).ok()?))
+    Some(sha256(&fs::read(path).ok()?))
 }
 
 /// SHA-256 of `bytes`, lower-case hexadecimal.
-fn hexadecimal(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 

@@ -9,10 +9,11 @@ mod ram_disk;
 pub mod synthetic;
 mod topology;
 
-pub use environment::{counts, environment, identity};
+pub use environment::{counts, environment, identity, sha256};
 pub use knobs::Knobs;
 pub use topology::{CpuList, Topology};
 
+use crate::stop::Stop;
 use std::path::Path;
 
 /// First line of a file, trimmed; `None` when it cannot be read or is empty.
@@ -20,6 +21,15 @@ fn line(path: &Path) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().next()?.trim();
     (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// The text of a file of one word, trimmed.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_word(path: &Path) -> Result<String, Stop> {
+    let text = std::fs::read_to_string(path).map_err(|e| Stop::failed(path.display(), e))?;
+    Ok(text.trim().to_owned())
 }
 
 /// CPU numbers that have a directory `cpuN` under `root`/devices/system/cpu, ascending.

@@ -55,7 +55,8 @@ pub type Outcome = Result<Vec<Condition>, Stop>;
 /// Measures the arms of one workload and reports their numbers; what became of each, in order.
 ///
 /// Operations timed one by one: each sample is set up anew, and the order of the arms rotates
-/// from sample to sample (workloads.md 2.2). Rounds: all of one arm, in one set-up.
+/// from sample to sample (workloads.md 2.2); but see [`Manner::one_set_up`]. Rounds: all of one
+/// arm, in one set-up.
 ///
 /// # Errors
 /// A signal came in, or results cannot be written.
@@ -71,12 +72,13 @@ pub fn measure(
     for round in 0..rounds {
         for turn in 0..arms.len() {
             let at = (turn + usize::try_from(round).expect("fits in memory")) % arms.len();
-            let earlier = medians(&arms, planned);
-            let (arm, plan) = (&mut arms[at], &planned[at]);
+            let plan = &planned[at];
             let samples = if manner.one_set_up { 0..plan.amount.samples } else { round..round + 1 };
-            if arm.stopped.is_some() || samples.end > plan.amount.samples || arm.rounds {
+            if arms[at].stopped.is_some() || samples.end > plan.amount.samples || arms[at].rounds {
                 continue;
             }
+            let earlier = medians(&arms, planned);
+            let arm = &mut arms[at];
             if let Err(stop) = arm.samples(workload, plan, samples, (manner, &earlier), out) {
                 if matches!(stop, Stop::Interrupted | Stop::Output(_)) {
                     return Err(stop);
@@ -106,15 +108,15 @@ pub fn measure(
 pub fn report_facts(
     workload: &str,
     arm: &str,
-    facts: &[(&'static str, u64)],
+    facts: &[(impl AsRef<str>, u64)],
     out: &mut Emitter,
 ) -> Result<(), Stop> {
-    for &(name, value) in facts {
+    for (name, value) in facts {
         out.emit(Record::Fact(wire::Fact {
             workload: workload.into(),
             arm: arm.into(),
-            name: name.into(),
-            value,
+            name: name.as_ref().into(),
+            value: *value,
         }))?;
     }
     Ok(())

@@ -19,7 +19,7 @@ use kernmark_wire as wire;
 use kernmark_wire::Record;
 use std::collections::BTreeMap;
 use trace_text::Window;
-use tracefs::Tracefs;
+use tracefs::{Tracefs, Tracing};
 
 /// Operations of each kind that are reported (workloads.md 2.3).
 pub const SEQUENCES: u64 = 4;
@@ -197,23 +197,31 @@ fn hits(
     Ok(profiler.read())
 }
 
+/// Traces marked sequences and reads the windows of their operations, or says why not.
+fn traced<T>(
+    tracing: Seen<Tracing<'_>>,
+    session: &mut dyn Session,
+    sequences: u64,
+    read: impl FnOnce(&[Window<'_>], &[&'static str]) -> Seen<T>,
+) -> Result<Seen<T>, Stop> {
+    let tracing = match tracing {
+        Ok(tracing) => tracing,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    run_marked(session, &tracing, sequences)?;
+    let operations = session.operations();
+    Ok(tracing.read().and_then(|text| read(&trace_text::windows(&text, sequences, operations)?, operations)))
+}
+
 /// Calls in [`SEQUENCES`] operations of each kind, made by this task.
 fn calls(
     tracefs: &Tracefs,
     session: &mut dyn Session,
     symbols: &[String],
 ) -> Result<Seen<BTreeMap<&'static str, CallCounts>>, Stop> {
-    let tracing = match tracefs.function_tracer(symbols) {
-        Ok(tracing) => tracing,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    run_marked(session, &tracing, TRACED)?;
-    let operations = session.operations();
-    Ok(tracing.read().and_then(|text| {
-        let windows = trace_text::windows(&text, TRACED, operations)?;
-        let counted = operations.iter().map(|operation| (*operation, count(&windows, operation)));
-        Ok(counted.collect())
-    }))
+    traced(tracefs.function_tracer(symbols), session, TRACED, |windows, operations| {
+        Ok(operations.iter().map(|operation| (*operation, count(windows, operation))).collect())
+    })
 }
 
 /// Calls of the locking `function` by lock and caller.
@@ -223,19 +231,12 @@ fn lock_calls(
     function: &str,
     names: &LockNames,
 ) -> Result<Seen<BTreeMap<&'static str, CallCounts>>, Stop> {
-    let tracing = match tracefs.entry_probe(function) {
-        Ok(tracing) => tracing,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    run_marked(session, &tracing, TRACED)?;
-    let operations = session.operations();
-    Ok(tracing.read().and_then(|text| {
-        let windows = trace_text::windows(&text, TRACED, operations)?;
+    traced(tracefs.entry_probe(function), session, TRACED, |windows, operations| {
         let counted = operations.iter().map(|operation| {
-            Ok((*operation, locks::count(function, names, &windows, &undisturbed(&windows, operation))?))
+            Ok((*operation, locks::count(function, names, windows, &undisturbed(windows, operation))?))
         });
         counted.collect()
-    }))
+    })
 }
 
 /// The first [`SEQUENCES`] windows of `operation` without an interrupt. An operation that cannot
@@ -259,25 +260,19 @@ fn count(windows: &[Window<'_>], operation: &str) -> CallCounts {
 
 /// NULL and other returns of `function` in each operation.
 fn returns(tracefs: &Tracefs, session: &mut dyn Session, function: &str) -> Result<Seen<ReturnCounts>, Stop> {
-    let tracing = match tracefs.return_probe(function) {
-        Ok(tracing) => tracing,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    run_marked(session, &tracing, SEQUENCES)?;
-    let operations = session.operations();
-    Ok(tracing.read().and_then(|text| {
+    traced(tracefs.return_probe(function), session, SEQUENCES, |windows, operations| {
         let mut found: ReturnCounts = operations.iter().map(|o| (*o, (0, 0))).collect();
-        for window in trace_text::windows(&text, SEQUENCES, operations)? {
+        for window in windows {
             let (null, other) = found.entry(window.operation).or_default();
             for value in window.returns()? {
                 *(if value == 0 { &mut *null } else { &mut *other }) += 1;
             }
         }
         Ok(found)
-    }))
+    })
 }
 
-fn run_marked(session: &mut dyn Session, tracing: &tracefs::Tracing<'_>, sequences: u64) -> Result<(), Stop> {
+fn run_marked(session: &mut dyn Session, tracing: &Tracing<'_>, sequences: u64) -> Result<(), Stop> {
     tracing.start()?;
     for _ in 0..sequences {
         session.observe(&mut |edge| match edge {

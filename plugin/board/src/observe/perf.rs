@@ -10,10 +10,11 @@ mod symbols;
 
 pub use shares::Frames;
 
+use super::{CHUNK, not_available};
 use crate::emit::Emitter;
 use crate::measure::Clock;
 use crate::stop::Stop;
-use crate::workloads::{Prepared, Setting, Value};
+use crate::workloads::{Prepared, Setting, Value, Workload};
 use event::{Event, Source, instructions, sampling_sources};
 use kernmark_wire as wire;
 use kernmark_wire::Record;
@@ -24,8 +25,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use symbols::Symbols;
 
-/// Entries of a list in one line of results.
-const CHUNK: usize = 128;
 /// How long one worker samples itself before its buffer is read.
 const STRETCH: Duration = Duration::from_millis(250);
 /// Sequences between two looks at the time.
@@ -59,7 +58,7 @@ struct Sampled {
 /// An operation failed, or results cannot be written.
 pub fn report(
     setting: &Setting<'_>,
-    workload: &str,
+    workload: &Workload,
     prepared: &mut Prepared,
     manner: Manner,
     out: &mut Emitter,
@@ -68,24 +67,17 @@ pub fn report(
         Ok(symbols) => sample(setting, prepared, manner, &symbols)?,
         Err(reason) => Err(reason),
     };
-    let not_available = |what: &str, reason: String| {
-        Record::NotAvailable(wire::NotAvailable {
-            workload: workload.into(),
-            arm: setting.arm.into(),
-            what: what.into(),
-            reason,
-        })
-    };
     let seen = match seen {
         Ok(seen) => seen,
-        Err(reason) => return Ok(out.emit(not_available("sampling profile", reason))?),
+        Err(reason) => return not_available(workload, setting.arm, "sampling profile", reason, out),
     };
     let Seen { shares, event, instead_of, workers, elapsed, operations, kernel_instructions } = seen;
     if let Err(reason) = &kernel_instructions {
-        out.emit(not_available("kernel instructions per operation", reason.clone()))?;
+        let what = "kernel instructions per operation";
+        not_available(workload, setting.arm, what, reason.clone(), out)?;
     }
     out.emit(Record::Sampling(wire::Sampling {
-        workload: workload.into(),
+        workload: workload.id.into(),
         arm: setting.arm.into(),
         event,
         instead_of,
@@ -102,7 +94,7 @@ pub fn report(
     let own: Vec<(String, u64)> = shares.own.into_iter().collect();
     for part in own.chunks(CHUNK) {
         out.emit(Record::SelfSamples(wire::SelfSamples {
-            workload: workload.into(),
+            workload: workload.id.into(),
             arm: setting.arm.into(),
             functions: part.to_vec(),
         }))?;
@@ -114,7 +106,7 @@ pub fn report(
         .collect();
     for part in callers.chunks(CHUNK) {
         out.emit(Record::CallerSamples(wire::CallerSamples {
-            workload: workload.into(),
+            workload: workload.id.into(),
             arm: setting.arm.into(),
             callers: part.to_vec(),
         }))?;

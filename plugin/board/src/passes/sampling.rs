@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The pass `profile`: the workload runs as in a measurement while its workers are sampled.
 
-use super::{Outcome, Place, Problem, chosen, observed_arms, skipped, start};
+use super::{Outcome, Place, Whole, chosen, observed_arms, skipped, start};
 use crate::cli::ProfileArguments;
 use crate::emit::Emitter;
 use crate::measure::{Clock, ClockName, report_facts};
@@ -12,7 +12,7 @@ use crate::workloads::{Parameters, Setting, Workload};
 /// Samples where the time goes, untimed.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`super::run`].
 pub fn profile(asked: &ProfileArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     let workload = chosen(std::slice::from_ref(&asked.workload), &asked.arms)?.remove(0);
     start("profile", "none", &asked.output, out)?;
@@ -23,17 +23,12 @@ pub fn profile(asked: &ProfileArguments, out: &mut Emitter) -> Result<Exit, Stop
         frequency: asked.frequency,
         clock: Clock::new(ClockName::MonotonicRaw, false),
     };
-    let mut exit = Exit::Done;
-    let mut void = None;
+    let mut whole = Whole::default();
     for arm in observed_arms(workload, &asked.arms) {
         let setting = place.setting(arm, &parameters);
-        match skipped(workload, arm.id, profile_arm(workload, &setting, manner, out), out)? {
-            None => {}
-            Some(Problem::Skipped) => exit = Exit::Missing,
-            Some(Problem::Void(reason)) => void = void.or(Some(reason)),
-        }
+        whole.take(skipped(workload, arm.id, profile_arm(workload, &setting, manner, out), out)?);
     }
-    void.map_or(Ok(exit), |reason| Err(Stop::Failed(reason)))
+    whole.exit()
 }
 
 fn profile_arm(
@@ -44,6 +39,6 @@ fn profile_arm(
 ) -> Outcome {
     let mut prepared = (workload.prepare)(setting)?;
     report_facts(workload.id, setting.arm, &prepared.session().facts()?, out)?;
-    observe::sampling_profile(setting, workload.id, &mut prepared, manner, out)?;
+    observe::sampling_profile(setting, workload, &mut prepared, manner, out)?;
     prepared.session().finish()
 }

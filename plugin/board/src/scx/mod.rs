@@ -5,6 +5,7 @@
 mod btf;
 mod load;
 
+use crate::machine::read_word;
 use crate::stop::Stop;
 use btf::{Btf, BtfError, Structure};
 use nix::errno::Errno;
@@ -113,7 +114,7 @@ impl Scheduler {
     /// # Errors
     /// The kernel does not tell about schedulers any more.
     pub fn unload(mut self) -> Result<Vec<Condition>, Stop> {
-        let name = line(&self.sysfs.join("root/ops")).unwrap_or_else(|_| "nothing".into());
+        let name = read_word(&self.sysfs.join("root/ops")).unwrap_or_else(|_| "nothing".into());
         let kept = (NAME == name, format!("root/ops: {name}"));
         drop(self.link.take());
         let gone = wait_for_state(&self.sysfs, "disabled");
@@ -252,7 +253,7 @@ fn refusal(what: &str, error: Errno) -> Stop {
 
 /// Only one scheduler can be loaded, and it must be ours.
 fn require_none(sysfs: &Path) -> Result<(), Stop> {
-    let Ok(state) = line(&sysfs.join("state")) else {
+    let Ok(state) = read_word(&sysfs.join("state")) else {
         return Err(Stop::Missing(
             "the kernel has no sched_ext; boot one with CONFIG_SCHED_CLASS_EXT (6.12 or later)".into(),
         ));
@@ -260,14 +261,14 @@ fn require_none(sysfs: &Path) -> Result<(), Stop> {
     if state == "disabled" {
         return Ok(());
     }
-    let who = line(&sysfs.join("root/ops")).unwrap_or_else(|_| "unknown".into());
+    let who = read_word(&sysfs.join("root/ops")).unwrap_or_else(|_| "unknown".into());
     Err(Stop::Missing(format!("sched_ext is {state} with scheduler {who}; stop it first")))
 }
 
 /// What must hold of a scheduler of ours that was loaded after sequence number `before`.
 fn in_force(sysfs: &Path, before: u64) -> Result<Vec<Condition>, Stop> {
-    let name = line(&sysfs.join("root/ops"))?;
-    let all = line(&sysfs.join("switch_all"))?;
+    let name = read_word(&sysfs.join("root/ops"))?;
+    let all = read_word(&sysfs.join("switch_all"))?;
     let now = sequence_number(sysfs)?;
     Ok(vec![
         ("name", name == NAME, format!("root/ops is {name}, not {NAME}")),
@@ -278,14 +279,14 @@ fn in_force(sysfs: &Path, before: u64) -> Result<Vec<Condition>, Stop> {
 
 fn sequence_number(sysfs: &Path) -> Result<u64, Stop> {
     let file = sysfs.join("enable_seq");
-    line(&file)?.parse().map_err(|e| Stop::failed(file.display(), e))
+    read_word(&file)?.parse().map_err(|e| Stop::failed(file.display(), e))
 }
 
 /// Polls the state; what it is in the end, where it is another.
 fn wait_for_state(sysfs: &Path, wanted: &str) -> Result<(), String> {
     let start = Instant::now();
     loop {
-        let state = line(&sysfs.join("state")).map_err(|e| e.to_string())?;
+        let state = read_word(&sysfs.join("state")).map_err(|e| e.to_string())?;
         if state == wanted {
             return Ok(());
         }
@@ -294,11 +295,6 @@ fn wait_for_state(sysfs: &Path, wanted: &str) -> Result<(), String> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-fn line(file: &Path) -> Result<String, Stop> {
-    let text = fs::read_to_string(file).map_err(|e| Stop::failed(file.display(), e))?;
-    Ok(text.trim().to_owned())
 }
 
 /// Whether the kernel says that it was unregistered by us, and not thrown out.

@@ -104,7 +104,7 @@ struct Watch {
     cpus: Vec<usize>,
     distinct: Tally,
     shared: Tally,
-    left: Option<String>,
+    processes: Processes,
 }
 
 impl Watch {
@@ -115,19 +115,22 @@ impl Watch {
         Limits::read(Path::new("/proc"), nix::unistd::getuid().as_raw())?.check(wanted)?;
         raise_open_files(wanted.instances + OTHER_FILES)?;
         Fixture::on_tmpfs()?.remove()?;
-        Ok(Self { cpus, distinct: Tally::default(), shared: Tally::default(), left: None })
+        Ok(Self {
+            cpus,
+            distinct: Tally::default(),
+            shared: Tally::default(),
+            processes: Processes::default(),
+        })
     }
 
     /// One process that sets itself up, measures and cleans up; time of all workers together, ns.
     fn process(&mut self, shape: Shape, clock: Clock) -> Result<u64, Stop> {
-        let fixture = Fixture::on_tmpfs()?;
-        let plan = Plan { shape, root: fixture.path().to_owned(), cpus: self.cpus.clone(), clock };
-        let tally = in_a_process(&self.cpus, move |words| plan.run().map(|tally| tally.store(words)))?;
-        let tally = Tally::load(&tally);
-        // The process has emptied it; what is left is a mistake that must be seen.
-        if let Err(error) = fixture.remove_empty() {
-            self.left.get_or_insert(error.to_string());
-        }
+        let cpus = self.cpus.clone();
+        let words = self.processes.run(&self.cpus, move |root, words| {
+            let plan = Plan { shape, root: root.to_owned(), cpus: cpus.clone(), clock };
+            plan.run().map(|tally| tally.store(words))
+        })?;
+        let tally = Tally::load(&words);
         match shape {
             Shape::Distinct => self.distinct.add(&tally),
             Shape::Shared => self.shared.add(&tally),
@@ -166,13 +169,38 @@ impl Session for Watch {
         let mut conditions = vec![Condition::new("workers", true, how)];
         conditions.extend(self.distinct.conditions(Shape::Distinct, self.cpus.len()));
         conditions.extend(self.shared.conditions(Shape::Shared, self.cpus.len()));
-        let left = self.left.take();
-        conditions.push(Condition::new(
-            "restored",
-            left.is_none(),
-            left.unwrap_or_else(|| "each process left no file".into()),
-        ));
+        conditions.push(self.processes.restored());
         Ok(conditions)
+    }
+}
+
+/// Processes, each with a directory of its own on a tmpfs that it leaves empty.
+#[derive(Debug, Default)]
+struct Processes {
+    /// What the first that did not leave it empty left.
+    left: Option<String>,
+}
+
+impl Processes {
+    /// As [`in_a_process`]; `work` is also told its directory.
+    fn run(
+        &mut self,
+        cpus: &[usize],
+        work: impl Fn(&Path, &mut [u64; tally::WORDS]) -> Result<(), Stop> + Send + Sync + 'static,
+    ) -> Result<[u64; tally::WORDS], Stop> {
+        let fixture = Fixture::on_tmpfs()?;
+        let root = fixture.path().to_owned();
+        let words = in_a_process(cpus, move |words| work(&root, words))?;
+        // The process has emptied it; what is left is a mistake that must be seen.
+        if let Err(error) = fixture.remove_empty() {
+            self.left.get_or_insert(error.to_string());
+        }
+        Ok(words)
+    }
+
+    fn restored(&mut self) -> Condition {
+        let left = self.left.take();
+        Condition::new("restored", left.is_none(), left.unwrap_or_else(|| "each process left no file".into()))
     }
 }
 
@@ -248,7 +276,7 @@ mod tests {
     #[test]
     fn a_file_that_is_left_and_a_bad_count_void_the_run() {
         one_worker(|mut watch| {
-            watch.left = Some("Directory not empty".into());
+            watch.processes.left = Some("Directory not empty".into());
             watch.shared = Tally { processes: 1, ..Tally::default() };
             let names = failed(&watch.finish().expect("finishes"));
             assert!(names.contains(&"restored") && names.contains(&"shared.adds"), "{names:?}");

@@ -5,6 +5,7 @@ mod proof;
 
 use super::cgroup::{self, Controller, Group};
 use super::{Arm, Condition, Edge, Metric, Operations, Parameter, Prepared, Session, Setting, Workload};
+use crate::machine::read_word;
 use crate::measure::{Amount, Clock, Timed, timed};
 use crate::scx::{self, Scheduler, Variant};
 use crate::stop::Stop;
@@ -425,11 +426,6 @@ fn given(group: &Path) -> Result<String, Stop> {
 
 fn open(path: &Path) -> Result<File, Stop> {
     File::open(path).map_err(|e| Stop::failed(path.display(), e))
-}
-
-fn read_word(path: &Path) -> Result<String, Stop> {
-    let text = fs::read_to_string(path).map_err(|e| Stop::failed(path.display(), e))?;
-    Ok(text.trim().to_owned())
 }
 
 #[cfg(test)]

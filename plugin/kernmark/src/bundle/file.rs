@@ -44,9 +44,12 @@ pub fn read<T: Serialize + DeserializeOwned>(path: &Path) -> Result<T, BundleErr
 pub fn agrees(path: &Path, value: &impl Serialize) -> Result<bool, BundleError> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(true) };
     let found: Value = serde_json::from_str(&text).map_err(|e| damaged(path, &e))?;
-    // Through text, so that both sides hold numbers as they are read.
-    let expected = serde_json::to_string(&versioned(path, value)?).map_err(|e| damaged(path, &e))?;
-    Ok(found == serde_json::from_str::<Value>(&expected).map_err(|e| damaged(path, &e))?)
+    Ok(found == as_read(&versioned(path, value)?).map_err(|e| damaged(path, &e))?)
+}
+
+/// `value` through text, so that it holds numbers as they are read from a file.
+pub fn as_read(value: &impl Serialize) -> serde_json::Result<Value> {
+    serde_json::from_str(&serde_json::to_string(value)?)
 }
 
 fn versioned(path: &Path, value: &impl Serialize) -> Result<Value, BundleError> {

@@ -4,7 +4,7 @@
 //! Runs no workload and builds nothing.
 
 use super::manifest::Manifest;
-use super::{Bundle, BundleError};
+use super::{Bundle, BundleError, file};
 use crate::runners::{Outcome, StoredPoint, broken_repeats, judge, read_point};
 use kernmark_validation::conclude::{BootLog, Known, conclude, named_by_logs};
 use kernmark_validation::findings::Findings;
@@ -53,7 +53,7 @@ pub fn verify(bundle: &Bundle, templates: &Templates) -> Result<Verified, Bundle
             return Ok(found);
         }
     };
-    found.all("every file of a stage agrees with the findings".into(), Vec::new());
+    found.holds.push("every file of a stage agrees with the findings".into());
     let planned = findings.plan.points();
     let booted: Vec<usize> = planned
         .iter()
@@ -176,7 +176,7 @@ impl Verified {
         let label = |b: &Boot| findings.builds.get(b.point.record.index - 1).map_or("", |build| &build.label);
         let observed: Vec<(&str, &PointLog)> = observations
             .iter()
-            .filter(|b| b.point.record.outcome == Outcome::Done && b.log.checks.iter().all(|c| c.pass))
+            .filter(|b| b.point.record.outcome == Outcome::Done && b.log.failed_check().is_none())
             .map(|b| (label(b), &b.log))
             .collect();
         let by_logs = named_by_logs(&observed);
@@ -199,10 +199,8 @@ impl Verified {
     }
 }
 
-/// Through text, so that both sides hold numbers as they are read.
 fn json(findings: &Findings) -> Value {
-    let text = serde_json::to_string(findings).expect("findings hold finite numbers and strings");
-    serde_json::from_str(&text).expect("just written")
+    file::as_read(findings).expect("findings hold finite numbers and strings")
 }
 
 fn count(value: &Value) -> usize {

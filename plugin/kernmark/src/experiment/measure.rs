@@ -107,8 +107,7 @@ fn trouble(point: &FinishedPoint) -> Result<Option<String>, Failure> {
         Fault::Kernel | Fault::Missing => Ok(Some(outcome.to_string())),
         Fault::None => {
             debug_assert!(*outcome == Outcome::Done);
-            let failed = point.log.checks.iter().find(|c| !c.pass);
-            Ok(failed.map(|c| {
+            Ok(point.log.failed_check().map(|c| {
                 format!("{} {}: the condition \"{}\" did not hold: {}", c.workload, c.arm, c.name, c.detail)
             }))
         }

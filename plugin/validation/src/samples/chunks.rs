@@ -5,6 +5,7 @@
 
 use super::MAX_LOG_BYTES;
 use super::chunk_problem::ChunkProblem;
+use crate::plan::hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
@@ -211,7 +212,7 @@ fn unpacked(parts: &Parts) -> Option<Vec<u8>> {
     let mut lines = Vec::new();
     let limit = MAX_LOG_BYTES as u64 + 1;
     GzDecoder::new(&packed[..]).take(limit).read_to_end(&mut lines).ok()?;
-    let name: String = Sha256::digest(&lines).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = hex(&Sha256::digest(&lines));
     (lines.len() <= MAX_LOG_BYTES && name[..RESULT_NAME_DIGITS] == parts.name).then_some(lines)
 }
 

@@ -164,18 +164,14 @@ impl Collector {
         direction(&chunk.better)?;
         let name = format!("{} {} {}", chunk.workload, chunk.arm, chunk.metric);
         let all = &mut self.log.operations;
-        let index = *self.joined.entry(format!("operations {name}")).or_insert_with(|| {
-            all.push(OperationSeries {
-                workload: chunk.workload.clone(),
-                arm: chunk.arm.clone(),
-                metric: chunk.metric.clone(),
-                unit: chunk.unit.clone(),
-                better: chunk.better.clone(),
-                ..OperationSeries::default()
-            });
-            all.len() - 1
+        let series = joined(&mut self.joined, all, format!("operations {name}"), || OperationSeries {
+            workload: chunk.workload.clone(),
+            arm: chunk.arm.clone(),
+            metric: chunk.metric.clone(),
+            unit: chunk.unit.clone(),
+            better: chunk.better.clone(),
+            ..OperationSeries::default()
         });
-        let series = &mut all[index];
         let first_chunk = series.values.is_empty();
         let waited = first_chunk || series.waiting.is_empty() == chunk.waiting.is_empty();
         let whole = chunk.waiting.is_empty() || chunk.waiting.len() == chunk.values.len();
@@ -213,14 +209,14 @@ impl Collector {
             words(&[function])?;
         }
         let all = &mut self.log.profiles;
-        let index = *self.joined.entry(name.clone()).or_insert_with(|| {
-            all.push(Profile { functions: Vec::new(), ..chunk.clone() });
-            all.len() - 1
+        let known = joined(&mut self.joined, all, name.clone(), || Profile {
+            functions: Vec::new(),
+            ..chunk.clone()
         });
-        if all[index].operations != chunk.operations {
+        if known.operations != chunk.operations {
             return Err(LogProblem::Gap { series: name });
         }
-        all[index].functions.extend(chunk.functions);
+        known.functions.extend(chunk.functions);
         Ok(())
     }
 
@@ -231,11 +227,8 @@ impl Collector {
         }
         let all = &mut self.log.self_samples;
         let name = format!("samples by function of {} {}", chunk.workload, chunk.arm);
-        let index = *self.joined.entry(name).or_insert_with(|| {
-            all.push(SelfSamples { functions: Vec::new(), ..chunk.clone() });
-            all.len() - 1
-        });
-        all[index].functions.extend(chunk.functions);
+        let first = || SelfSamples { functions: Vec::new(), ..chunk.clone() };
+        joined(&mut self.joined, all, name, first).functions.extend(chunk.functions);
         Ok(())
     }
 
@@ -246,11 +239,8 @@ impl Collector {
         }
         let all = &mut self.log.caller_samples;
         let name = format!("samples by caller of {} {}", chunk.workload, chunk.arm);
-        let index = *self.joined.entry(name).or_insert_with(|| {
-            all.push(CallerSamples { callers: Vec::new(), ..chunk.clone() });
-            all.len() - 1
-        });
-        all[index].callers.extend(chunk.callers);
+        let first = || CallerSamples { callers: Vec::new(), ..chunk.clone() };
+        joined(&mut self.joined, all, name, first).callers.extend(chunk.callers);
         Ok(())
     }
 
@@ -261,16 +251,28 @@ impl Collector {
             words(&[function, caller])?;
         }
         let all = &mut self.log.calls;
-        let index = *self.joined.entry(name.clone()).or_insert_with(|| {
-            all.push(Calls { calls: Vec::new(), ..chunk.clone() });
-            all.len() - 1
-        });
-        if all[index].operations != chunk.operations {
+        let known =
+            joined(&mut self.joined, all, name.clone(), || Calls { calls: Vec::new(), ..chunk.clone() });
+        if known.operations != chunk.operations {
             return Err(LogProblem::Gap { series: name });
         }
-        all[index].calls.extend(chunk.calls);
+        known.calls.extend(chunk.calls);
         Ok(())
     }
+}
+
+/// The one among `all` to which chunks of this name are joined; the first chunk begins it.
+fn joined<'a, T>(
+    known: &mut BTreeMap<String, usize>,
+    all: &'a mut Vec<T>,
+    name: String,
+    begin: impl FnOnce() -> T,
+) -> &'a mut T {
+    let index = *known.entry(name).or_insert_with(|| {
+        all.push(begin());
+        all.len() - 1
+    });
+    &mut all[index]
 }
 
 fn bad(reason: &str) -> LogProblem {

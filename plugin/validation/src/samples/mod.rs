@@ -75,6 +75,13 @@ pub struct PointLog {
 }
 
 impl PointLog {
+    /// The first condition of validity that did not hold.
+    pub fn failed_check(&self) -> Option<&Check> {
+        self.checks.iter().find(|check| !check.pass)
+    }
+}
+
+impl PointLog {
     /// Whether the point may be compared: nothing is wrong with its log.
     pub fn is_usable(&self) -> bool {
         self.problems.is_empty()

@@ -5,10 +5,9 @@ use super::super::tracefs::Tracefs;
 use super::super::{Seen, not_available};
 use super::works::{END_MARK, Works, all_ended, middle, works};
 use crate::emit::Emitter;
+use crate::measure::report_facts;
 use crate::stop::Stop;
 use crate::workloads::{Session, Workload};
-use kernmark_wire as wire;
-use kernmark_wire::Record;
 use std::time::{Duration, Instant};
 
 /// Operations that are traced.
@@ -41,14 +40,10 @@ pub fn report(
         Ok(tracefs) => traced(&tracefs, session, last)?,
         Err(reason) => Err(reason),
     };
-    let works = match found {
-        Ok(works) => works,
-        Err(reason) => return not_available(workload, arm, "deferred work items", reason, out),
-    };
-    for (name, value) in facts(&works) {
-        out.emit(Record::Fact(wire::Fact { workload: workload.id.into(), arm: arm.into(), name, value }))?;
+    match found {
+        Ok(works) => report_facts(workload.id, arm, &facts(&works), out),
+        Err(reason) => not_available(workload, arm, "deferred work items", reason, out),
     }
-    Ok(())
 }
 
 fn traced(tracefs: &Tracefs, session: &mut dyn Session, last: &str) -> Result<Seen<Works>, Stop> {

@@ -4,7 +4,7 @@
 //! on the first CPU, each control of a round in a process of its own.
 
 use super::tally::WORDS;
-use super::{OTHER_FILES, in_a_process};
+use super::{OTHER_FILES, Processes};
 use crate::inotify::{Drained, Fixture, Instance, Limits, Wanted, c_path, create, raise_open_files};
 use crate::measure::{Clock, Cpu};
 use crate::stop::Stop;
@@ -47,7 +47,7 @@ pub struct Controls {
     calls: usize,
     rounds: u64,
     counts: [Counts; 3],
-    left: Option<String>,
+    processes: Processes,
 }
 
 /// What processes of one control counted.
@@ -80,23 +80,17 @@ impl Controls {
             calls: usize::try_from(calls).expect("checked above"),
             rounds: 0,
             counts: [Counts::default(); 3],
-            left: None,
+            processes: Processes::default(),
         })
     }
 
     fn process(&mut self, control: Control, clock: Clock) -> Result<u64, Stop> {
-        let fixture = Fixture::on_tmpfs()?;
-        let (root, calls, cpu) = (fixture.path().to_owned(), self.calls, self.cpu);
-        let words = in_a_process(&[cpu.0], move |words| {
-            let counts = measure(control, &root, calls, cpu, clock)?;
-            counts.store(words);
-            Ok(())
+        let (calls, cpu) = (self.calls, self.cpu);
+        let words = self.processes.run(&[cpu.0], move |root, words| {
+            measure(control, root, calls, cpu, clock).map(|counts| counts.store(words))
         })?;
         let counts = Counts::load(&words);
         self.counts[control as usize].add(counts);
-        if let Err(error) = fixture.remove_empty() {
-            self.left.get_or_insert(error.to_string());
-        }
         Ok(counts.time)
     }
 }
@@ -148,12 +142,7 @@ impl Session for Controls {
 
     fn finish(&mut self) -> Result<Vec<Condition>, Stop> {
         let mut conditions = conditions(self.rounds, self.calls as u64, &self.counts);
-        let left = self.left.take();
-        conditions.push(Condition::new(
-            "restored",
-            left.is_none(),
-            left.unwrap_or_else(|| "each process left no file".into()),
-        ));
+        conditions.push(self.processes.restored());
         Ok(conditions)
     }
 }

@@ -71,17 +71,6 @@ impl PrivateMounts {
         Ok(())
     }
 
-    /// Another private namespace for the rest of this process, as a copy of the one it is in.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    #[expect(dead_code, reason = "for workloads of several workers")]
-    pub fn separate() -> Result<(), Stop> {
-        unshare(CloneFlags::CLONE_NEWNS).map_err(refused)?;
-        mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
-            .map_err(|e| Stop::failed("making mounts private", e))
-    }
-
     /// A new directory to mount at.
     ///
     /// # Errors

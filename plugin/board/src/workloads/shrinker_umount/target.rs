@@ -54,12 +54,6 @@ impl Target {
         }
     }
 
-    /// Where.
-    #[expect(dead_code, reason = "for workloads of several workers")]
-    pub fn point(&self) -> &CStr {
-        &self.point
-    }
-
     /// mount(2).
     ///
     /// # Errors
@@ -77,44 +71,6 @@ impl Target {
                 options.cast::<libc::c_void>(),
             )
         })
-    }
-
-    /// The same by fsopen(2) and its companions (workloads.md 5.1, cycle 2); `with_source` as
-    /// newer programs do.
-    ///
-    /// # Errors
-    /// What the kernel said.
-    #[expect(dead_code, reason = "for workloads of several workers")]
-    pub fn mount_by_context(&self, with_source: bool) -> Result<(), Refused> {
-        /// include/uapi/linux/mount.h
-        const FSCONFIG_SET_STRING: libc::c_int = 1;
-        const FSCONFIG_CMD_CREATE: libc::c_int = 6;
-        const MOVE_MOUNT_F_EMPTY_PATH: libc::c_int = 4;
-        type Text = *const libc::c_char;
-        let (key, value) = (c"size".as_ptr(), c"2097152".as_ptr());
-        let null: Text = std::ptr::null();
-        // SAFETY: strings end in NUL and live for the whole call; the descriptors are ours.
-        unsafe {
-            let context = Owned(call("fsopen", libc::syscall(libc::SYS_fsopen, self.kind.as_ptr(), 0))?);
-            let set = |what: &'static str, command: libc::c_int, key: Text, value: Text| {
-                call(what, libc::syscall(libc::SYS_fsconfig, context.0, command, key, value, 0)).map(drop)
-            };
-            if with_source {
-                set("fsconfig source", FSCONFIG_SET_STRING, c"source".as_ptr(), self.source.as_ptr())?;
-            }
-            set("fsconfig size", FSCONFIG_SET_STRING, key, value)?;
-            set("fsconfig create", FSCONFIG_CMD_CREATE, null, null)?;
-            let mounted = Owned(call("fsmount", libc::syscall(libc::SYS_fsmount, context.0, 0, 0))?);
-            let moved = libc::syscall(
-                libc::SYS_move_mount,
-                mounted.0,
-                c"".as_ptr(),
-                libc::AT_FDCWD,
-                self.point.as_ptr(),
-                MOVE_MOUNT_F_EMPTY_PATH,
-            );
-            call("move_mount", moved).map(drop)
-        }
     }
 
     /// The operations on the mounted file system (workloads.md 5.1), every result looked at.
@@ -147,18 +103,9 @@ impl Target {
     /// What the kernel said.
     #[inline]
     pub fn umount(&self, flags: libc::c_int) -> Result<(), Refused> {
-        umount(&self.point, flags)
+        // SAFETY: the string ends in NUL and lives for the whole call.
+        done("umount", unsafe { libc::umount2(self.point.as_ptr(), flags) })
     }
-}
-
-/// umount2(2) of any path.
-///
-/// # Errors
-/// What the kernel said.
-#[inline]
-pub fn umount(path: &CStr, flags: libc::c_int) -> Result<(), Refused> {
-    // SAFETY: the string ends in NUL and lives for the whole call.
-    done("umount", unsafe { libc::umount2(path.as_ptr(), flags) })
 }
 
 /// A descriptor that is closed when dropped.
