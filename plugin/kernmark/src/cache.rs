@@ -2,10 +2,21 @@
 //! The cache: everything expensive, outside git. An entry appears by a rename
 //! when it is complete; what an interrupted run left behind is removed.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
+use crate::interrupt::Interrupt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A wait for another process is told after this.
+const SAY_AFTER: Duration = Duration::from_secs(2);
+/// Between two looks at a lock that another process holds.
+const LOCK_POLL: Duration = Duration::from_millis(50);
+/// Less than this on a disk is a full disk: the next file of a build could be larger.
+const FULL_BYTES: u64 = 128 << 20;
 
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +32,9 @@ pub enum CacheError {
         /// What is left, bytes.
         free_bytes: u64,
     },
+    /// Somebody asked to stop while another process held what is needed.
+    #[error("interrupted; the same command continues from what is there")]
+    Interrupted,
     /// Something else went wrong.
     #[error("{}: {source}", place.display())]
     Io {
@@ -35,6 +49,7 @@ pub enum CacheError {
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
+    announce: fn(&str),
 }
 
 /// A scratch directory of this process inside the cache; removed when dropped.
@@ -72,9 +87,16 @@ impl Cache {
         for part in ["scratch", "locks"] {
             private_directory(&root.join(part))?;
         }
-        let cache = Self { root };
+        let cache = Self { root, announce: |_| {} };
         cache.remove_leftovers();
         Ok(cache)
+    }
+
+    /// Where long waits are told.
+    #[must_use]
+    pub fn announcing(mut self, announce: fn(&str)) -> Self {
+        self.announce = announce;
+        self
     }
 
     /// The directory of the whole cache.
@@ -87,15 +109,33 @@ impl Cache {
         self.root.join(kind).join(key)
     }
 
-    /// Waits until no other process makes this entry.
+    /// Waits until no other process makes this entry; says so when that takes a while.
     ///
     /// # Errors
-    /// The lock file cannot be made.
-    pub fn lock(&self, kind: &str, key: &str) -> Result<Locked, CacheError> {
+    /// The lock file cannot be made, or somebody asked to stop.
+    pub fn lock(&self, kind: &str, key: &str, interrupt: &Interrupt) -> Result<Locked, CacheError> {
         let place = self.root.join("locks").join(format!("{kind}-{key}"));
         let lock = lock_file(&place)?;
-        lock.lock().map_err(|e| at(&place, e))?;
-        Ok(Locked { _lock: lock })
+        let started = Instant::now();
+        let mut said = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(Locked { _lock: lock }),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(at(&place, error)),
+            }
+            if interrupt.is_set() {
+                return Err(CacheError::Interrupted);
+            }
+            if !said && started.elapsed() >= SAY_AFTER {
+                (self.announce)(&format!(
+                    "another kernmark makes the same {}; waiting for it",
+                    singular(kind)
+                ));
+                said = true;
+            }
+            std::thread::sleep(LOCK_POLL);
+        }
     }
 
     /// A new scratch directory.
@@ -199,22 +239,66 @@ pub fn free_bytes(place: &Path) -> Option<u64> {
     Some(found.blocks_available() * found.fragment_size())
 }
 
+/// The umask this process was started with; 0 until [`set_own_umask`] was called.
+static ASKED_UMASK: AtomicU32 = AtomicU32::new(0);
+
+/// Makes the modes of new files the program's own choice. The umask that the user chose still closes what
+/// is made for the user: see [`user_mode`].
+pub fn set_own_umask() {
+    let asked = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+    ASKED_UMASK.store(asked.bits(), Ordering::SeqCst);
+}
+
+/// `mode` less what the user's umask takes away.
+pub fn user_mode(mode: u32) -> u32 {
+    mode & !ASKED_UMASK.load(Ordering::SeqCst)
+}
+
+/// The error for a tool that ran into a full disk, where the disk of `place` is really full: what a
+/// stranger's build prints is no proof.
+pub fn really_full(place: &Path) -> Option<CacheError> {
+    let free_bytes = free_bytes(place)?;
+    (free_bytes < FULL_BYTES).then(|| CacheError::DiskFull { place: place.to_owned(), free_bytes })
+}
+
 /// Writes `bytes` to `path` so that a reader sees all or nothing.
 ///
 /// # Errors
 /// The file cannot be written.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
-    let directory = path.parent().unwrap_or(Path::new("."));
+    write_with_mode(path, bytes, 0o644)
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CacheError> {
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
-        io::Write::write_all(&mut file, bytes)?;
+        file.write_all(bytes)?;
         file.as_file().sync_data()?;
-        let mode = fs::Permissions::from_mode(0o644);
-        file.as_file().set_permissions(mode)?;
+        file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
         file.persist(path).map_err(|e| e.error)?;
         Ok(())
     };
     write().map_err(|e| at(path, e))
+}
+
+/// Writes `bytes` to the file a person named: into what is there already when that is no plain file (a
+/// device, a pipe), through a link to what it leads to, else as [`write_whole`].
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_where_asked(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            let written = OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes));
+            written.map_err(|e| at(path, e))
+        }
+        Ok(found) => {
+            let target = fs::canonicalize(path).map_err(|e| at(path, e))?;
+            write_with_mode(&target, bytes, found.permissions().mode() & 0o777)
+        }
+        Err(_) => write_with_mode(path, bytes, user_mode(0o666)),
+    }
 }
 
 /// Removes a directory with everything in it, also what the owner may not enter: overlays leave such
@@ -224,20 +308,22 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
 /// Something stays.
 pub fn remove_whole(path: &Path) -> io::Result<()> {
     let first = match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
+        Err(error) if error.kind() != io::ErrorKind::NotFound => error,
         other => return other,
     };
-    let mut open = vec![path.to_owned()];
-    while let Some(directory) = open.pop() {
-        // Entries are only entered when they are directories themselves, never through links.
-        let _ = fs::set_permissions(&directory, fs::Permissions::from_mode(0o700));
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                open.push(entry.path());
-            }
-        }
+    // Neither program enters a directory through a link, and both reach any depth.
+    for (program, arguments) in [("chmod", ["-R", "u+rwx", "--"]), ("rm", ["-r", "-f", "--"])] {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // What they could not do shows below.
+        let _ = command.status();
     }
-    fs::remove_dir_all(path).map_err(|_| first)
+    if path.symlink_metadata().is_ok() { Err(first) } else { Ok(()) }
+}
+
+/// `base` of `bases`.
+fn singular(kind: &str) -> &str {
+    kind.strip_suffix('s').unwrap_or(kind)
 }
 
 fn private_directory(place: &Path) -> Result<(), CacheError> {
@@ -320,6 +406,57 @@ mod tests {
             let mode = fs::metadata(place.path().join(part)).expect("is there").permissions().mode();
             assert_eq!(mode & 0o777, 0o700, "{part}");
         }
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_is_removed() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let top = place.path().join("tree");
+        // More levels than a process may have files open, and than a path has bytes.
+        let script = "part=$(printf 'd/%.0s' $(seq 800)); mkdir \"$1\" && cd \"$1\" && \
+            for i in 1 2 3 4; do mkdir -p \"$part\" && cd -P \"$part\" || exit 1; done";
+        let made = Command::new("bash").args(["-c", script, "bash"]).arg(&top).status().expect("bash");
+        assert!(made.success());
+        remove_whole(&top).expect("removed");
+        assert!(!top.exists());
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_written_into_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let place = tempfile::tempdir().expect("temporary directory");
+        let (file, link) = (place.path().join("file"), place.path().join("link"));
+        std::os::unix::fs::symlink(&file, &link).expect("writable");
+        write_where_asked(&file, b"old").expect("written");
+        write_where_asked(&link, b"new").expect("written");
+        assert_eq!(fs::read(&file).expect("readable"), b"new");
+        assert!(link.is_symlink(), "the link stays");
+        let pipe = place.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("writable");
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe)
+        });
+        write_where_asked(&pipe, b"text").expect("written");
+        assert_eq!(reader.join().expect("no panic").expect("readable"), b"text");
+        let kind = fs::symlink_metadata(&pipe).expect("still there").file_type();
+        assert!(kind.is_fifo(), "not replaced by a file");
+    }
+
+    #[test]
+    fn a_held_lock_is_waited_for_and_an_interrupt_ends_the_wait() {
+        let (_place, cache) = cache();
+        let interrupt = Interrupt::default();
+        let held = cache.lock("bases", "key", &interrupt).expect("free");
+        interrupt.set();
+        let waiting = cache.lock("bases", "key", &interrupt);
+        assert!(matches!(waiting, Err(CacheError::Interrupted)), "{waiting:?}");
+        let free = Interrupt::default();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| cache.lock("bases", "key", &free).map(|_| ()));
+            drop(held);
+            waiting.join().expect("no panic").expect("free by now");
+        });
     }
 
     #[test]

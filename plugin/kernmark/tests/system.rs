@@ -23,5 +23,7 @@ mod runner_hostile;
 mod sandbox;
 #[path = "system/sched_ext.rs"]
 mod sched_ext;
+#[path = "system/surroundings.rs"]
+mod surroundings;
 #[path = "system/verify.rs"]
 mod verify;

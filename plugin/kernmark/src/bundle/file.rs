@@ -40,9 +40,10 @@ pub fn read<T: Serialize + DeserializeOwned>(path: &Path) -> Result<T, BundleErr
     }
 }
 
-/// Whether the file, where it is there, holds exactly `value`.
+/// Whether the file holds exactly `value`.
 pub fn agrees(path: &Path, value: &impl Serialize) -> Result<bool, BundleError> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(true) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| BundleError::Lacking { path: path.to_owned(), source })?;
     let found: Value = serde_json::from_str(&text).map_err(|e| damaged(path, &e))?;
     Ok(found == as_read(&versioned(path, value)?).map_err(|e| damaged(path, &e))?)
 }
@@ -123,7 +124,8 @@ mod tests {
         let place = tempfile::tempdir().expect("temporary directory");
         let path = place.path().join("outer.json");
         let value = Outer { inner: vec![Inner { number: 0.1 + 0.2, list: vec![] }] };
-        assert!(agrees(&path, &value).expect("readable"), "what is not there contradicts nothing");
+        let error = agrees(&path, &value).expect_err("not there").to_string();
+        assert!(error.contains("take the whole bundle"), "{error}");
         write(&path, &value).expect("writable");
         assert_eq!(read::<Outer>(&path).expect("just written"), value);
         assert!(agrees(&path, &value).expect("readable"));

@@ -10,7 +10,7 @@ mod verify;
 pub use manifest::Manifest;
 pub use verify::{Verified, verify};
 
-use crate::cache::{CacheError, write_whole};
+use crate::cache::{CacheError, user_mode, write_whole};
 use crate::exit::Failure;
 use kernmark_validation::builds::BuildsFile;
 use kernmark_validation::findings::Findings;
@@ -18,7 +18,10 @@ use kernmark_validation::mail::{Series, SeriesFile};
 use kernmark_validation::plan::Plan;
 use kernmark_validation::report::{FORMATS, ReportError, Templates};
 
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const SERIES: &str = "series.json";
 const PLAN: &str = "plan.json";
@@ -32,6 +35,8 @@ const FINDINGS: &str = "findings.json";
 #[derive(Debug, Clone)]
 pub struct Bundle {
     path: PathBuf,
+    /// Held by the one process that writes here.
+    _lock: Option<Arc<File>>,
 }
 
 /// Why a bundle cannot be written or read.
@@ -50,6 +55,20 @@ pub enum BundleError {
         path: PathBuf,
         /// The system's answer.
         source: std::io::Error,
+    },
+    /// A file of a finished experiment is not there.
+    #[error("{}: {source}; a file of the bundle is missing: take the whole bundle, or run the experiment again", path.display())]
+    Lacking {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Another process writes there.
+    #[error("{}: another kernmark is working there; wait for it, or choose another --out", path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
     },
     /// A file of another version.
     #[error("{} has version {found}, this kernmark reads version {}; use the kernmark that wrote it", path.display(), file::VERSION)]
@@ -87,10 +106,11 @@ impl From<BundleError> for Failure {
     fn from(error: BundleError) -> Self {
         let message = error.to_string();
         match error {
-            BundleError::Cache(_) => Self::host(message),
+            BundleError::Cache(_) | BundleError::Busy { .. } => Self::host(message),
             // The embedded templates are ours.
             BundleError::Report(_) => Self::bug(message),
             BundleError::Unfinished { .. }
+            | BundleError::Lacking { .. }
             | BundleError::Version { .. }
             | BundleError::UnknownField { .. }
             | BundleError::Disagree { .. }
@@ -100,18 +120,24 @@ impl From<BundleError> for Failure {
 }
 
 impl Bundle {
-    /// The bundle at `path`; makes the directory.
+    /// The bundle at `path`, for this process to write; makes the directory.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be made, or another process writes there.
     pub fn create(path: &Path) -> Result<Self, BundleError> {
-        std::fs::create_dir_all(path).map_err(|e| crate::cache::at(path, e))?;
-        Ok(Self { path: path.to_owned() })
+        let at = |error| crate::cache::at(path, error);
+        DirBuilder::new().recursive(true).mode(user_mode(0o777)).create(path).map_err(at)?;
+        let directory = File::open(path).map_err(at)?;
+        match directory.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: Some(Arc::new(directory)) }),
+            Err(TryLockError::WouldBlock) => Err(BundleError::Busy { path: path.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(at(error).into()),
+        }
     }
 
-    /// The bundle at `path`, which is there.
+    /// The bundle at `path`, which is there, for reading.
     pub fn open(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), _lock: None }
     }
 
     /// The directory.
@@ -135,13 +161,20 @@ impl Bundle {
     }
 
     /// The plan, where one was frozen here.
-    pub fn plan(&self) -> Option<Plan> {
-        file::read(&self.path.join(PLAN)).ok()
+    ///
+    /// # Errors
+    /// There is one, and it is damaged or of another version.
+    pub fn plan(&self) -> Result<Option<Plan>, BundleError> {
+        let path = self.path.join(PLAN);
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        file::read(&path).map(Some)
     }
 
     /// Whether an experiment was finished here.
     pub fn is_finished(&self) -> bool {
-        self.path.join(FINDINGS).is_file()
+        [FINDINGS, manifest::MANIFEST].iter().any(|name| self.path.join(name).symlink_metadata().is_ok())
     }
 
     /// Writes what is fixed before the first boot: series, patches as they are applied, plan.
@@ -194,6 +227,9 @@ impl Bundle {
             (VERDICT, file::agrees(&self.path.join(VERDICT), &findings.verdict)?),
             (EXECUTED, file::agrees(&self.path.join(EXECUTED), &findings.executed)?),
         ];
+        if findings.plan.protocol_sha256() != findings.protocol_sha256 {
+            return Err(BundleError::Disagree { path: self.path.join(PLAN) });
+        }
         match agree.iter().find(|(_, agrees)| !agrees) {
             None => Ok(findings),
             Some((name, _)) => Err(BundleError::Disagree { path: self.path.join(name) }),
@@ -255,7 +291,7 @@ mod tests {
     fn an_unfinished_bundle_says_so() {
         let place = tempfile::tempdir().expect("temporary directory");
         let bundle = Bundle::create(&place.path().join("new")).expect("writable");
-        assert!(!bundle.is_finished() && bundle.plan().is_none());
+        assert!(!bundle.is_finished() && matches!(bundle.plan(), Ok(None)));
         let error = bundle.findings().expect_err("nothing there");
         assert!(error.to_string().contains("no finished experiment"), "{error}");
     }
@@ -286,7 +322,7 @@ mod tests {
         let (bundle, findings) = finished(place.path());
         assert!(bundle.is_finished());
         assert_eq!(bundle.findings().expect("just written"), findings);
-        assert_eq!(bundle.plan().as_ref(), Some(&findings.plan));
+        assert_eq!(bundle.plan().expect("whole").as_ref(), Some(&findings.plan));
         for format in FORMATS {
             assert!(place.path().join(format.file).is_file(), "{}", format.file);
         }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `kernmark check`: the main job on a series.
 
+use crate::console::print;
 use crate::exit::{Exit, Failure};
 use crate::experiment::{self, Concluded, Progress, Request, RunnerChoice, SeriesSource};
 use crate::interrupt::Interrupt;
 use crate::kernel::Fragment;
 use kernmark_validation::report::{self, Templates};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Builds base and patched kernels, boots them, and says whether anything got longer.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Mail files (mailbox, single mails, patches), or a range like v6.12..topic in the git tree.
     #[arg(required = true)]
-    series: Vec<String>,
+    series: Vec<OsString>,
     /// Kernel source: a git repository, a directory, or an archive; Debian's linux-source by default.
     #[arg(long)]
     tree: Option<PathBuf>,
@@ -72,11 +75,11 @@ pub struct Common {
 /// Bad input, or this machine failed.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let range = match arguments.series.as_slice() {
-        [one] if !PathBuf::from(one).exists() && one.contains("..") => Some(one.clone()),
+        [one] if !Path::new(one).exists() => one.to_str().filter(|one| one.contains("..")),
         _ => None,
     };
     let series = match range {
-        Some(range) => SeriesSource::Range(range),
+        Some(range) => SeriesSource::Range(range.to_owned()),
         None => SeriesSource::Files(arguments.series.iter().map(PathBuf::from).collect()),
     };
     let request = arguments.common.request(
@@ -122,7 +125,7 @@ impl Common {
             cache: self.cache.clone(),
             board_binary: self.board_binary.clone(),
             operator: None,
-            repeat: repeat(std::env::args()),
+            repeat: repeat(std::env::args_os()),
         }
     }
 
@@ -157,13 +160,17 @@ pub fn print_report(concluded: &Concluded, format: &str) -> Result<(), Failure> 
     let format = report::format(format).ok_or_else(|| Failure::usage("unknown format"))?;
     let text = (format.render)(&concluded.findings, &Templates::default())
         .map_err(|e| Failure::usage(e.to_string()))?;
-    print!("{text}");
-    Ok(())
+    print(&text)
 }
 
 /// The command line as it was given, the program by its name, words quoted where a shell needs it.
-fn repeat(arguments: impl Iterator<Item = String>) -> String {
-    let quoted = |word: String| {
+fn repeat(arguments: impl Iterator<Item = OsString>) -> String {
+    let quoted = |word: OsString| {
+        let word = match word.into_string() {
+            Ok(word) => word,
+            // As bash takes any byte: $'...'.
+            Err(word) => return format!("$'{}'", word.as_bytes().escape_ascii()),
+        };
         let plain =
             !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c));
         if plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
@@ -188,11 +195,14 @@ fn boots(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     #[test]
     fn the_repeated_command_survives_a_shell() {
-        let words = ["/x/kernmark", "check", "a b.mbox", "it's", "--boots", "4"].map(str::to_owned);
+        let words = ["/x/kernmark", "check", "a b.mbox", "it's", "--boots", "4"].map(OsString::from);
         assert_eq!(repeat(words.into_iter()), "kernmark check 'a b.mbox' 'it'\\''s' --boots 4");
+        let words = [OsString::from("kernmark"), OsString::from_vec(b"f\xff'".to_vec())];
+        assert_eq!(repeat(words.into_iter()), r"kernmark $'f\xff\''");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `kernmark compare`: statistics on samples or points tables of any tool.
 
+use crate::console::print;
 use crate::exit::{Exit, Failure};
-use anyhow::Context;
 use kernmark_validation::compare::{
     Comparison, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, VerdictName, block_figures, blocks_text, blocks_tsv,
     compare_file, read_blocks, read_tables, text, tsv,
 };
 use kernmark_validation::profile::{self, SampledProfile};
 use kernmark_validation::samples::{Expected, parse_log};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Largest table that is read, bytes.
@@ -82,7 +82,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         tables.push((path.display().to_string(), read(path)?));
     }
     if arguments.blocks {
-        return print(&blocks(&tables, arguments.format)?, Exit::Clean);
+        print(&blocks(&tables, arguments.format)?)?;
+        return Ok(Exit::Clean);
     }
     let borrowed: Vec<(&str, &str)> =
         tables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -97,7 +98,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         Format::Tsv => tsv(&file.comparisons),
         Format::Json => serde_json::to_string_pretty(&file)? + "\n",
     };
-    print(&printed, exit)
+    print(&printed)?;
+    Ok(exit)
 }
 
 /// Prints sampling profiles side by side.
@@ -112,7 +114,8 @@ fn profiles(files: &[(String, String)], format: Format) -> anyhow::Result<Exit> 
         Format::Tsv => profile::to_table(&found),
         Format::Json => serde_json::to_string_pretty(&found)? + "\n",
     };
-    print(&printed, exit)
+    print(&printed)?;
+    Ok(exit)
 }
 
 /// The profiles of one file.
@@ -134,14 +137,6 @@ fn profiles_of(name: &str, text: &str) -> Result<Vec<SampledProfile>, Failure> {
     let reason =
         missing.or(skipped).unwrap_or_else(|| "it has none; make one with kernmark-board profile".into());
     Err(Failure::usage(format!("{name}: no sampling profile: {reason}")))
-}
-
-fn print(text: &str, exit: Exit) -> anyhow::Result<Exit> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(exit),
-        other => other.map(|()| exit).context("cannot write the comparison"),
-    }
 }
 
 /// Figures of blocks; nothing is claimed about them, since one run has no spread.

@@ -10,6 +10,7 @@ mod verify;
 
 pub use series::read_files as read_mail_files;
 
+use crate::console::say;
 use crate::exit::{Exit, Failure};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -43,10 +44,12 @@ pub fn main() -> ExitCode {
             return if usage { Exit::Usage } else { Exit::Clean }.into();
         }
     };
+    // The sandbox user must read what is made for it; caches and bundles are closed by their own modes.
+    crate::cache::set_own_umask();
     match run(arguments.command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("kernmark: {error:#}");
+            say(&format!("{error:#}"));
             error.downcast_ref::<Failure>().map_or(Exit::Bug, |f| f.exit).into()
         }
     }

@@ -2,10 +2,10 @@
 //! `kernmark report`: any format from a bundle.
 
 use crate::bundle::{Bundle, templates};
-use crate::cache::write_whole;
+use crate::cache::write_where_asked;
+use crate::console::print;
 use crate::exit::{Exit, Failure};
 use kernmark_validation::report;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Makes a report of a finished experiment.
@@ -34,14 +34,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let format = report::format(&arguments.format).ok_or_else(|| Failure::usage("unknown format"))?;
     let text = (format.render)(&findings, &templates).map_err(|e| Failure::usage(e.to_string()))?;
     match &arguments.output {
-        Some(path) => write_whole(path, text.as_bytes()).map_err(Failure::from)?,
-        // Who reads may have had enough: `kernmark report DIR | head` is no error.
-        None => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                return Err(Failure::host(format!("failed to write to standard output: {error}")).into());
-            }
-            _ => {}
-        },
+        Some(path) => write_where_asked(path, text.as_bytes()).map_err(Failure::from)?,
+        None => print(&text)?,
     }
     Ok(Exit::Clean)
 }

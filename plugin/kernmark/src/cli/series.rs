@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `kernmark series`: what the parser makes of a mail file.
 
+use crate::console::print;
 use crate::exit::{Exit, Failure};
 use kernmark_validation::mail::{self, Series, SeriesFile};
 use std::io::Read;
@@ -24,9 +25,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let file = read_files(&arguments.files)?;
     if arguments.format == "json" {
-        println!("{}", serde_json::to_string_pretty(&file)?);
+        print(&(serde_json::to_string_pretty(&file)? + "\n"))?;
     } else {
-        print!("{}", text(&file));
+        print(&text(&file))?;
     }
     require_complete(&file)?;
     Ok(Exit::Clean)

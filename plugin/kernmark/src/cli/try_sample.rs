@@ -2,6 +2,7 @@
 //! `kernmark try`: the main job on a sample series that slows one path down.
 
 use super::check::{Common, Own, print_report};
+use crate::console::ask;
 use crate::exit::Exit;
 use crate::experiment::{RunnerChoice, SeriesSource};
 
@@ -40,9 +41,7 @@ fn confirmed() -> std::io::Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(true);
     }
-    eprint!(
-        "This unpacks a kernel (1.7 GB), builds it three times (about 5 minutes) and boots it. Go on? [Y/n] "
-    );
+    ask("This unpacks a kernel (1.7 GB), builds it three times (about 5 minutes) and boots it. Go on? [Y/n]");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(!answer.trim().eq_ignore_ascii_case("n"))

@@ -2,6 +2,7 @@
 //! `kernmark verify`: whether a bundle still says what its boots measured.
 
 use crate::bundle::{Bundle, templates, verify};
+use crate::console::print;
 use crate::exit::{Exit, Failure};
 use std::path::PathBuf;
 
@@ -22,13 +23,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
     let bundle = Bundle::open(&arguments.directory);
     let found = verify(&bundle, &templates(arguments.templates.as_deref())?)?;
-    for line in &found.holds {
-        println!("holds: {line}");
-    }
-    for line in &found.problems {
-        println!("DOES NOT HOLD: {line}");
-    }
-    println!("fingerprint of all files: {}", found.fingerprint);
+    let mut text: String = found.holds.iter().map(|line| format!("holds: {line}\n")).collect();
+    text.extend(found.problems.iter().map(|line| format!("DOES NOT HOLD: {line}\n")));
+    print(&format!("{text}fingerprint of all files: {}\n", found.fingerprint))?;
     if found.problems.is_empty() {
         return Ok(Exit::Clean);
     }

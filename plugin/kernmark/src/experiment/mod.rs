@@ -17,6 +17,7 @@ pub use request::{Request, RunnerChoice, SeriesSource};
 
 use crate::bundle::Bundle;
 use crate::cache::Cache;
+use crate::console::say;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use kernmark_validation::findings::Findings;
@@ -51,7 +52,8 @@ pub fn run(request: &Request, progress: &Progress, interrupt: &Interrupt) -> Res
     let clock = Instant::now();
     let started = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let series = series::load(request)?;
-    let cache = Cache::open(request.cache.as_deref(), |name| std::env::var_os(name).map(Into::into))?;
+    let cache = Cache::open(request.cache.as_deref(), |name| std::env::var_os(name).map(Into::into))?
+        .announcing(if progress.is_quiet() { |_| {} } else { say });
     let context = Context { request, cache: &cache, progress, interrupt };
     let prepared = prepare::prepare(context, series)?;
     let bundle = place::bundle(request, &prepared)?;

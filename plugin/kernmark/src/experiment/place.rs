@@ -8,7 +8,7 @@ use crate::bundle::{Bundle, BundleError};
 use crate::exit::Failure;
 use kernmark_validation::plan::hex;
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Longest part of a title in a directory name.
 const TITLE_LENGTH: usize = 40;
@@ -19,33 +19,40 @@ const TITLE_LENGTH: usize = 40;
 /// The directory asked for holds another experiment, or cannot be made.
 pub fn bundle(request: &Request, prepared: &Prepared) -> Result<Bundle, Failure> {
     if let Some(path) = &request.out {
-        let bundle = Bundle::open(path);
-        let protocol = prepared.plan.protocol_sha256();
-        if let Some(plan) = bundle.plan()
-            && (bundle.is_finished() || plan.protocol_sha256() != protocol)
-        {
-            return Err(Failure::usage(format!(
-                "--out {}: there is {} in it; choose another directory",
-                path.display(),
-                if bundle.is_finished() {
-                    "a finished experiment"
-                } else {
-                    "another experiment, not finished,"
-                }
-            )));
-        }
-        return Ok(Bundle::create(path)?);
+        return asked(path, &prepared.plan.protocol_sha256());
     }
     let stem = format!("kernmark-{}-{}", slug(&prepared.series.title), &digest(prepared)[..8]);
-    let mut number = 1;
-    loop {
-        let name = if number == 1 { stem.clone() } else { format!("{stem}.{number}") };
-        let path = PathBuf::from(name);
-        if !Bundle::open(&path).is_finished() {
-            return Bundle::create(&path).map_err(|e: BundleError| e.into());
-        }
-        number += 1;
+    free(&stem)
+}
+
+/// The directory a person named: new, empty, or with this very experiment, not finished.
+fn asked(path: &Path, protocol: &str) -> Result<Bundle, Failure> {
+    let refused = |what: &str| {
+        Failure::usage(format!("--out {}: there is {what} in it; choose another directory", path.display()))
+    };
+    let bundle = Bundle::create(path)?;
+    if bundle.is_finished() {
+        return Err(refused("a finished experiment"));
     }
+    match bundle.plan() {
+        Ok(None) => Ok(bundle),
+        Ok(Some(plan)) if plan.protocol_sha256() == protocol => Ok(bundle),
+        Ok(Some(_)) => Err(refused("another experiment, not finished,")),
+        Err(error) => Err(refused(&format!("an experiment that cannot be continued ({error})"))),
+    }
+}
+
+/// The first of STEM, STEM.2 and so on that is not finished, not damaged, and that nobody else works in.
+fn free(stem: &str) -> Result<Bundle, Failure> {
+    for number in 1_u32.. {
+        let path = PathBuf::from(if number == 1 { stem.to_owned() } else { format!("{stem}.{number}") });
+        match Bundle::create(&path) {
+            Ok(bundle) if !bundle.is_finished() && bundle.plan().is_ok() => return Ok(bundle),
+            Ok(_) | Err(BundleError::Busy { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Failure::host(format!("{stem}: no directory is free; remove some of them")))
 }
 
 /// Digits that are the same for the same experiment.
@@ -78,6 +85,29 @@ fn slug(title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_finished_damaged_or_in_use_is_written_to() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let stem = place.path().join("b");
+        let said = |what: &str| match asked(&stem, "p") {
+            Ok(_) => panic!("taken though {what}"),
+            Err(failure) => failure.message,
+        };
+        let held = asked(&stem, "p").expect("new");
+        assert!(said("in use").contains("another kernmark is working there"), "{}", said("in use"));
+        let beside = free(&stem.display().to_string()).expect("the next number");
+        assert!(beside.path().ends_with("b.2"));
+        drop((held, beside));
+        std::fs::write(stem.join("plan.json"), "{\"version\": 1, \"tru").expect("writable");
+        assert!(said("damaged").contains("cannot be continued"), "{}", said("damaged"));
+        let beside = free(&stem.display().to_string()).expect("the next number");
+        assert!(beside.path().ends_with("b.2"));
+        std::fs::write(stem.join("manifest.json"), "").expect("writable");
+        assert!(said("finished").contains("a finished experiment"), "{}", said("finished"));
+    }
+
     #[test]
     fn titles_become_plain_names() {
         for (title, expected) in [

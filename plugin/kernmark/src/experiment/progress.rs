@@ -2,6 +2,7 @@
 //! Shows long work: one bar for each phase on a terminal, a line now and then
 //! elsewhere; remembers how long each phase took.
 
+use crate::console::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::RefCell;
 use std::io::IsTerminal;
@@ -49,7 +50,7 @@ impl Progress {
             bar
         } else {
             if !self.quiet {
-                eprintln!("kernmark: {name}{about}");
+                say(&format!("{name}{about}"));
             }
             ProgressBar::hidden()
         };
@@ -57,10 +58,15 @@ impl Progress {
         Phase { progress: self, name: name.to_owned(), started, bar, last_line: RefCell::new(started) }
     }
 
+    /// Whether nothing is shown.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Says one thing without disturbing a bar.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            eprintln!("kernmark: {text}");
+            say(text);
         }
     }
 
@@ -96,7 +102,7 @@ impl Phase<'_> {
             let count = if total > 0 { format!("{done}/{total} {what}") } else { what.to_owned() };
             let left = remaining(self.started.elapsed(), done, total)
                 .map_or_else(String::new, |left| format!(", about {} left", short(left)));
-            eprintln!("kernmark: {}: {count}{left}", self.name);
+            say(&format!("{}: {count}{left}", self.name));
         }
     }
 }
@@ -106,7 +112,7 @@ impl Drop for Phase<'_> {
         self.bar.finish_and_clear();
         let took = self.started.elapsed();
         if self.progress.terminal && !self.progress.quiet && took >= Duration::from_secs(1) {
-            eprintln!("kernmark: {} took {}", self.name, short(took));
+            say(&format!("{} took {}", self.name, short(took)));
         }
         self.progress.finished.borrow_mut().push((self.name.clone(), took));
     }

@@ -10,7 +10,7 @@ use crate::sandbox::{Limits, Sandbox, give_to_sandbox};
 use kernmark_validation::mail::{Patch, Series};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 const APPLY_LIMIT: Duration = Duration::from_secs(120);
@@ -69,6 +69,14 @@ pub fn apply(
         if !finished.success() {
             return Err(does_not_apply(patch, series.total, &finished.stderr.text()));
         }
+        if let Some(path) = odd_file(&files).map_err(|e| cache::at(&files, e))? {
+            return Err(BuildError::NoTree(format!(
+                "patch {}/{} makes {}, which is no plain file; such a series is not tested",
+                patch.index,
+                series.total,
+                path.display().to_string().escape_default()
+            )));
+        }
         states.push(read_all(&files, &touched));
     }
     Ok(AppliedSeries { states })
@@ -120,7 +128,24 @@ fn is_plain_relative(path: &str) -> bool {
     !path.is_empty() && Path::new(path).components().all(|c| matches!(c, Component::Normal(_)))
 }
 
-/// The touched files as they are now; symbolic links are not followed.
+/// The first path below `directory` that is neither a directory nor a plain file, relative to it.
+fn odd_file(directory: &Path) -> std::io::Result<Option<PathBuf>> {
+    let mut open = vec![directory.to_owned()];
+    while let Some(place) = open.pop() {
+        for entry in fs::read_dir(&place)? {
+            let entry = entry?;
+            let (kind, path) = (entry.file_type()?, entry.path());
+            if kind.is_dir() {
+                open.push(path);
+            } else if !kind.is_file() {
+                return Ok(Some(path.strip_prefix(directory).unwrap_or(&path).to_owned()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The touched files as they are now; there are no symbolic links.
 fn read_all(directory: &Path, touched: &BTreeSet<&String>) -> BTreeMap<String, String> {
     touched
         .iter()
@@ -162,6 +187,17 @@ mod tests {
         ] {
             assert_eq!(failing_place(diff, stderr), expected);
         }
+    }
+
+    #[test]
+    fn a_link_is_found_wherever_it_is() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        let deep = place.path().join("fs/kernfs");
+        fs::create_dir_all(&deep).expect("writable");
+        fs::write(deep.join("dir.c"), "").expect("writable");
+        assert_eq!(odd_file(place.path()).expect("readable"), None);
+        std::os::unix::fs::symlink("/etc", deep.join("etc")).expect("writable");
+        assert_eq!(odd_file(place.path()).expect("readable"), Some("fs/kernfs/etc".into()));
     }
 
     #[test]

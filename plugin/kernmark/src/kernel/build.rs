@@ -103,7 +103,7 @@ impl<'a> Builder<'a> {
         let key = self.key(&["config"]);
         let place = self.cache.entry("configs", &key);
         if !place.is_dir() {
-            let _lock = self.cache.lock("configs", &key)?;
+            let _lock = self.cache.lock("configs", &key, self.interrupt)?;
             if !place.is_dir() {
                 self.make_config(&key)?;
             }
@@ -147,7 +147,7 @@ impl<'a> Builder<'a> {
         let key = self.base_key(&config);
         let place = self.cache.entry("bases", &key);
         if !place.is_dir() {
-            let _lock = self.cache.lock("bases", &key)?;
+            let _lock = self.cache.lock("bases", &key, self.interrupt)?;
             if !place.is_dir() {
                 self.build_base(&config, &key, progress)?;
             }
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
             let key = self.key(&["patched", &base.config, &diffs.join("\n")]);
             let place = self.cache.entry("images", &key);
             if !place.is_dir() {
-                let _lock = self.cache.lock("images", &key)?;
+                let _lock = self.cache.lock("images", &key, self.interrupt)?;
                 if !place.is_dir() {
                     let side = Side { series, count: *count, label, key: &key };
                     self.build_patched(base, &side, layers, &mut |p| progress(label, p))?;
@@ -324,10 +324,10 @@ impl<'a> Builder<'a> {
             return Err(BuildError::Limit { side: side.to_owned(), ending: finished.ending.clone() });
         }
         let said = format!("{}{}", finished.stderr.text(), finished.stdout.text());
-        if said.contains("No space left on device") {
-            let place = self.cache.entry("scratch", "");
-            let free_bytes = cache::free_bytes(&place).unwrap_or(0);
-            return Err(cache::CacheError::DiskFull { place, free_bytes }.into());
+        if said.contains("No space left on device")
+            && let Some(full) = cache::really_full(&self.cache.entry("scratch", ""))
+        {
+            return Err(full.into());
         }
         fs::create_dir_all(&self.logs).map_err(|e| cache::at(&self.logs, e))?;
         let log = self.logs.join(format!("build-{}.log", side.replace([' ', '/'], "-")));

@@ -101,7 +101,8 @@ impl BuildError {
             | Self::Config { .. }
             | Self::Identity { .. }
             | Self::NoResult { .. }
-            | Self::Sandbox(SandboxError::Interrupted) => Exit::Missing,
+            | Self::Sandbox(SandboxError::Interrupted)
+            | Self::Cache(CacheError::Interrupted) => Exit::Missing,
             Self::ToolMissing { .. } | Self::BaseChanged { .. } | Self::Sandbox(_) | Self::Cache(_) => {
                 Exit::Host
             }

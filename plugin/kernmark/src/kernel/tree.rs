@@ -116,7 +116,7 @@ impl TreeSource {
         let key = self.key(cache, interrupt)?;
         let place = cache.entry("trees", &key);
         if !place.is_dir() {
-            let _lock = cache.lock("trees", &key)?;
+            let _lock = cache.lock("trees", &key, interrupt)?;
             if !place.is_dir() {
                 let scratch = cache.scratch()?;
                 let made = scratch.path().join("tree");
@@ -196,9 +196,10 @@ impl TreeSource {
             return Ok(());
         }
         let said = finished.stderr.text();
-        if said.contains("No space left") {
-            let free_bytes = cache::free_bytes(place).unwrap_or(0);
-            return Err(cache::CacheError::DiskFull { place: place.to_owned(), free_bytes }.into());
+        if said.contains("No space left")
+            && let Some(full) = cache::really_full(place)
+        {
+            return Err(full.into());
         }
         let detail = said.lines().next().unwrap_or_default().escape_default().to_string();
         Err(BuildError::NoTree(format!(
@@ -289,7 +290,11 @@ fn debian_version() -> Option<String> {
 
 impl From<crate::cache::CacheError> for crate::exit::Failure {
     fn from(error: crate::cache::CacheError) -> Self {
-        Self::host(error.to_string())
+        let message = error.to_string();
+        match error {
+            crate::cache::CacheError::Interrupted => Self::missing(message),
+            _ => Self::host(message),
+        }
     }
 }
 

@@ -64,7 +64,7 @@ fn image(recipe: &Recipe, cache: &Cache, interrupt: &Interrupt) -> Result<FileSy
     let key = hex(&Sha256::digest(format!("{RECIPE}\0{SIZE}\0{}", recipe.script))[..12]);
     let place = cache.entry("file-systems", &key);
     if !place.is_dir() {
-        let _lock = cache.lock("file-systems", &key)?;
+        let _lock = cache.lock("file-systems", &key, interrupt)?;
         if !place.is_dir() {
             make(recipe, cache, &key, interrupt)?;
         }

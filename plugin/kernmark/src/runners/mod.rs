@@ -153,9 +153,9 @@ impl From<RunnerError> for Failure {
         let message = format!("failed to {error}");
         match error {
             RunnerError::Boot(_) => Self::usage(message),
-            RunnerError::Interrupted { .. } | RunnerError::Sandbox(SandboxError::Interrupted) => {
-                Self::missing(message)
-            }
+            RunnerError::Interrupted { .. }
+            | RunnerError::Sandbox(SandboxError::Interrupted)
+            | RunnerError::Store(CacheError::Interrupted) => Self::missing(message),
             RunnerError::QemuMissing
             | RunnerError::ProgramMissing { .. }
             | RunnerError::Sandbox(_)

@@ -2,15 +2,16 @@
 //! Watches one sandboxed command: captures what it prints, ends it at its time,
 //! at a limit or at an interrupt, and leaves nothing of it behind.
 
+mod place;
 mod usage;
 
 pub use usage::NetworkUse;
 
 use super::arguments::{Host, PATH, command_line};
 use super::{Sandbox, SandboxError};
+use place::Place;
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -202,7 +203,8 @@ fn follow(
             if let Some(seen) = inner_process(child.id(), watched.report).and_then(usage::network) {
                 watched.network = seen;
             }
-            if usage::memory(child.id()) > limits.memory {
+            let memory = usage::Processes::under(child.id()).memory();
+            if memory > limits.memory {
                 return Ok(Some(Ending::OverMemory(limits.memory)));
             }
         }
@@ -212,7 +214,8 @@ fn follow(
             if usage.files > watched.before.files.saturating_add(limits.files) {
                 return Ok(Some(Ending::OverFiles(limits.files)));
             }
-            if usage.bytes > watched.before.bytes.saturating_add(limits.written) {
+            let nameless = usage::Processes::under(child.id()).nameless();
+            if usage.bytes.saturating_add(nameless) > watched.before.bytes.saturating_add(limits.written) {
                 return Ok(Some(Ending::OverWritten(limits.written)));
             }
             directories_next = Instant::now() + DIRECTORIES_EVERY;
@@ -257,34 +260,6 @@ fn end(child: &mut Child, report: &Path) {
 fn inner_process(outer: u32, report: &Path) -> Option<u32> {
     let inner = u32::try_from(reported_number(report, "child-pid")?).ok()?;
     (usage::parent(inner) == Some(outer)).then_some(inner)
-}
-
-/// Private files of one run.
-struct Place {
-    _directory: tempfile::TempDir,
-    stage: PathBuf,
-    report: PathBuf,
-}
-
-impl Place {
-    fn new() -> Result<Self, SandboxError> {
-        let what = host_error("make a directory in /tmp");
-        // Not TMPDIR: uid 65534 must be able to walk there.
-        let directory = tempfile::Builder::new()
-            .prefix("kernmark-sandbox-")
-            .permissions(std::fs::Permissions::from_mode(0o755))
-            .tempdir_in("/tmp")
-            .map_err(what)?;
-        let stage = directory.path().join("stage");
-        std::fs::create_dir(&stage).map_err(host_error("make a directory in /tmp"))?;
-        let report = directory.path().join("report");
-        Ok(Self { _directory: directory, stage, report })
-    }
-
-    /// Exit code of the command; `None` when it was never started.
-    fn exit_code(&self) -> Option<i32> {
-        reported_number(&self.report, "exit-code").and_then(|code| i32::try_from(code).ok())
-    }
 }
 
 /// First value of `key` in bubblewrap's report, one JSON object a line.

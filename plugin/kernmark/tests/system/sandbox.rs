@@ -157,9 +157,19 @@ fn one_file_and_all_files_are_bounded() {
     let script = "while :; do n=$((n + 1)); head -c 1000000 /dev/zero >/mine/f$((n % 20)) || exit; done";
     let many = run(shell(script).writable(&mine, "/mine").limits(small.clone()));
     assert_eq!(many.ending, Ending::OverWritten(4 << 20));
-    let count =
-        run(shell("while :; do n=$((n + 1)); mkdir /mine/d$n; done").writable(&mine, "/mine").limits(small));
+    let count = run(shell("while :; do n=$((n + 1)); mkdir /mine/d$n; done")
+        .writable(&mine, "/mine")
+        .limits(small.clone()));
     assert_eq!(count.ending, Ending::OverFiles(50));
+    let script = "exec 5>/mine/gone; rm /mine/gone; head -c 16000000 /dev/zero >&5; sleep 50";
+    let gone = run(shell(script).writable(&mine, "/mine").limits(Limits { file: 64 << 20, ..small.clone() }));
+    assert_eq!(gone.ending, Ending::OverWritten(4 << 20), "a removed file counts");
+    let deep = run(shell(
+        "p=$(printf 'ddddddddd/%.0s' $(seq 300)); cd /mine; for i in 1 2; do mkdir -p $p; cd $p; done; sleep 50",
+    )
+    .writable(&mine, "/mine")
+    .limits(Limits { files: 10_000, ..small.clone() }));
+    assert_eq!(deep.ending, Ending::OverFiles(10_000), "what is too deep to look at is too much");
     let tmp = run(shell("head -c 1000000000 /dev/zero >/tmp/big"));
     assert!(tmp.stderr.text().contains("No space left"), "{tmp:?}");
 }

@@ -64,10 +64,12 @@ impl Found {
         } else if line.starts_with("Binary files ") {
             self.refuse("a binary file comes without its content; make the patch with git format-patch", "");
         } else if let Some(mode) = mode(line) {
+            // As git prints them. It reads more spellings, so whatever else stands here may be a link.
             match mode {
+                "100644" | "100755" => {}
                 "120000" => self.refuse("the patch changes a symbolic link, which is not tested", ""),
                 "160000" => self.refuse("the patch changes a submodule, which is not tested", ""),
-                _ => {}
+                _ => self.refuse("a file mode is not 100644 or 100755", mode),
             }
         }
     }
@@ -134,9 +136,9 @@ fn without_first(path: &str) -> &str {
     path.split_once('/').map_or(path, |(_, rest)| rest)
 }
 
-/// The file mode that a header line gives the new file.
+/// The file mode that a header line gives a file, before or after.
 fn mode(line: &str) -> Option<&str> {
-    ["new file mode ", "new mode "]
+    ["new file mode ", "deleted file mode ", "new mode ", "old mode "]
         .iter()
         .find_map(|mark| line.strip_prefix(mark))
         .or_else(|| line.strip_prefix("index ").and_then(|rest| rest.split_once(' ')).map(|(_, mode)| mode))
@@ -180,6 +182,11 @@ mod tests {
             ("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n", "symbolic link"),
             ("diff --git a/x b/x\nindex 1..2 120000\n--- a/x\n+++ b/x\n", "symbolic link"),
             ("diff --git a/x b/x\nindex 1..2 160000\n--- a/x\n+++ b/x\n", "submodule"),
+            ("diff --git a/x b/x\nnew file mode 0120000\n--- /dev/null\n+++ b/x\n", "not 100644"),
+            ("diff --git a/x b/x\nnew file mode 120000 100644\n--- /dev/null\n+++ b/x\n", "not 100644"),
+            ("diff --git a/x b/x\nindex 1..2  +120000\n--- a/x\n+++ b/x\n", "not 100644"),
+            ("diff --git a/x b/x\ndeleted file mode 120000\n--- a/x\n+++ /dev/null\n", "symbolic link"),
+            ("diff --git a/x b/x\nold mode 120000\nnew mode 100644\n", "symbolic link"),
             ("diff --git a/x b/x\nindex 1..2 100644\nBinary files a/x and b/x differ\n", "binary"),
             ("diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "odd"),
             ("diff --git a/../../x b/../../x\nold mode 100644\nnew mode 100755\n", "out of the tree"),

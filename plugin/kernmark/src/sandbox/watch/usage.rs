@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What a running command uses: memory of its processes, growth of directories.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +15,21 @@ pub(super) struct Usage {
 }
 
 /// Sums up everything below `roots`, without following links, and stops
-/// beyond `enough` files. What cannot be read counts as nothing.
+/// beyond `enough` files. A directory too deep for a path hides what is below
+/// and no build needs one: it counts as more than enough. What else cannot be
+/// read has just gone, or was closed by the command to itself too.
 pub(super) fn directories(roots: &[PathBuf], enough: u64) -> Usage {
     let mut usage = Usage::default();
     let mut open: Vec<PathBuf> = roots.to_vec();
     while let Some(directory) = open.pop() {
-        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.raw_os_error() == Some(nix::libc::ENAMETOOLONG) => {
+                usage.files = enough.saturating_add(1);
+                return usage;
+            }
+            Err(_) => continue,
+        };
         for entry in entries.flatten() {
             let Ok(metadata) = entry.metadata() else { continue };
             usage.files += 1;
@@ -76,26 +85,59 @@ fn parse_network(snmp: &str, snmp6: &str, dev: &str) -> NetworkUse {
     NetworkUse { unroutable: ipv4.unwrap_or(0) + ipv6.unwrap_or(0), loopback: loopback.unwrap_or(0) }
 }
 
-/// Resident memory of `root` and all its descendants, bytes. A page that
-/// several share counts for each.
-pub(super) fn memory(root: u32) -> u64 {
-    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-    let mut pages: HashMap<u32, u64> = HashMap::new();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return 0 };
-    for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        if let Some(stat) = read_stat(pid) {
-            children.entry(stat.parent).or_default().push(pid);
-            pages.insert(pid, stat.resident_pages);
+/// Processes under `root`, itself included, as /proc shows them at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    pids: Vec<u32>,
+    pages: u64,
+}
+
+impl Processes {
+    /// Looks at `root` and all its descendants.
+    pub fn under(root: u32) -> Self {
+        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut pages: HashMap<u32, u64> = HashMap::new();
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
+        for entry in entries.flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if let Some(stat) = read_stat(pid) {
+                children.entry(stat.parent).or_default().push(pid);
+                pages.insert(pid, stat.resident_pages);
+            }
         }
+        let mut found = Self::default();
+        let mut open = vec![root];
+        while let Some(pid) = open.pop() {
+            found.pids.push(pid);
+            found.pages += pages.remove(&pid).unwrap_or(0);
+            open.extend(children.remove(&pid).unwrap_or_default());
+        }
+        found
     }
-    let mut sum = 0;
-    let mut open = vec![root];
-    while let Some(pid) = open.pop() {
-        sum += pages.remove(&pid).unwrap_or(0);
-        open.extend(children.remove(&pid).unwrap_or_default());
+
+    /// Resident memory, bytes. A page that several share counts for each.
+    pub fn memory(&self) -> u64 {
+        self.pages * page_size()
     }
-    sum * page_size()
+
+    /// Bytes of open files that no directory shows: removed ones, and files in memory (memfd_create(2)).
+    /// One that several have open counts once.
+    pub fn nameless(&self) -> u64 {
+        let mut seen = HashSet::new();
+        let mut bytes = 0;
+        for pid in &self.pids {
+            for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+                let Ok(metadata) = std::fs::metadata(entry.path()) else { continue };
+                if metadata.is_file()
+                    && metadata.nlink() == 0
+                    && seen.insert((metadata.dev(), metadata.ino()))
+                {
+                    bytes += metadata.blocks() * 512;
+                }
+            }
+        }
+        bytes
+    }
 }
 
 /// Parent of a process; `None` when there is no such process.
@@ -165,8 +207,21 @@ mod tests {
     }
 
     #[test]
+    fn a_removed_file_counts_while_it_is_open_and_once() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("f");
+        std::fs::write(&path, vec![1; 3 << 20]).expect("writable");
+        let before = Processes::under(std::process::id()).nameless();
+        let open = [std::fs::File::open(&path), std::fs::File::open(&path)];
+        std::fs::remove_file(&path).expect("there");
+        let with = Processes::under(std::process::id()).nameless();
+        assert!((3 << 20..6 << 20).contains(&(with - before)), "{before} {with}");
+        drop(open);
+    }
+
+    #[test]
     fn this_process_uses_memory_and_has_a_parent() {
-        assert!(memory(std::process::id()) > 100_000);
+        assert!(Processes::under(std::process::id()).memory() > 100_000);
         assert_eq!(parent(std::process::id()), Some(std::os::unix::process::parent_id()));
     }
 }
