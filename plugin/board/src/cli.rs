@@ -2,10 +2,12 @@
 //! The command line; PID 1 gets the same one from the kernel.
 
 use crate::emit::{Emitter, Format, KernelLog};
+use crate::guardian::{self, Guarded};
 use crate::list;
 use crate::machine::CpuList;
 use crate::measure::ClockName;
 use crate::passes;
+use crate::settle::Settle;
 use crate::show::show;
 use crate::signals;
 use crate::stop::{Exit, Stop};
@@ -88,6 +90,14 @@ pub struct RunArguments {
     /// Report time off the CPU for each operation.
     #[arg(long)]
     pub waiting: bool,
+    /// Wait until the boot is so long ago, after settings were applied, and between samples; seconds.
+    #[arg(
+        long = "settle-s",
+        value_name = "BOOT,SETTINGS,SAMPLES",
+        default_value = "0,0,0",
+        conflicts_with = "emulator"
+    )]
+    pub settle: Settle,
     /// Leave governor, energy preference, turbo and preemption as they are.
     #[arg(long)]
     pub keep_settings: bool,
@@ -150,6 +160,12 @@ pub struct PlaceArguments {
     /// Sets a parameter of a workload; see the list.
     #[arg(long = "set", value_name = "ID=VALUE", value_parser = pair, value_delimiter = ',')]
     pub parameters: Vec<(String, String)>,
+    /// Where processors and settings are described.
+    #[arg(long, hide = true, default_value = "/sys")]
+    pub sysfs: PathBuf,
+    /// Where journals of changed settings are kept.
+    #[arg(long, hide = true)]
+    pub journals: Option<PathBuf>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -212,13 +228,15 @@ pub fn run(arguments: impl Iterator<Item = String>, results: Option<Box<dyn Writ
             let _ = std::io::stdout().write_all(list::render(format).as_bytes());
             Exit::Done
         }
-        Command::Run(asked) => with_emitter(asked.output.place(), results, |out| passes::run(&asked, out)),
-        Command::Observe(asked) => {
+        Command::Run(asked) => under_guard(&asked.place, false, results, |results| {
+            with_emitter(asked.output.place(), results, |out| passes::run(&asked, out))
+        }),
+        Command::Observe(asked) => under_guard(&asked.place, true, results, |results| {
             with_emitter(asked.output.place(), results, |out| passes::observe(&asked, out))
-        }
-        Command::Profile(asked) => {
+        }),
+        Command::Profile(asked) => under_guard(&asked.place, false, results, |results| {
             with_emitter(asked.output.place(), results, |out| passes::profile(&asked, out))
-        }
+        }),
         Command::Environment(output) => with_emitter(output.place(), results, |out| {
             passes::record_environment("before", out)?;
             Ok(Exit::Done)
@@ -233,6 +251,21 @@ impl OutputArguments {
     fn place(&self) -> (Format, Option<&Path>) {
         (self.format, self.output.as_deref())
     }
+}
+
+/// Does `work` in a process of its own that is put in order afterwards. In a guest, where results
+/// go to a port, the machine ends with the work.
+fn under_guard(
+    place: &PlaceArguments,
+    traces: bool,
+    results: Option<Box<dyn Write>>,
+    work: impl FnOnce(Option<Box<dyn Write>>) -> Exit,
+) -> Exit {
+    if results.is_some() {
+        return work(results);
+    }
+    let guarded = Guarded { sysfs: place.sysfs.clone(), journals: place.journals.clone(), traces };
+    guardian::run(&guarded, || work(None))
 }
 
 fn with_emitter(

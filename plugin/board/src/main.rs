@@ -4,6 +4,7 @@
 
 mod cli;
 mod emit;
+mod guardian;
 mod init;
 mod inotify;
 mod list;
@@ -12,6 +13,7 @@ mod measure;
 mod observe;
 mod passes;
 mod scx;
+mod settle;
 mod show;
 mod signals;
 mod stop;

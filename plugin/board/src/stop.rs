@@ -48,6 +48,15 @@ pub enum Exit {
     Bug = 70,
 }
 
+impl Exit {
+    /// What the exit code of a process of ours means.
+    pub fn of_code(code: i32) -> Self {
+        let all = [Self::Done, Self::Usage, Self::Missing, Self::Machine, Self::Bug];
+        // 101 is that of a panic that nobody caught.
+        all.into_iter().find(|exit| *exit as i32 == code).unwrap_or(Self::Bug)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

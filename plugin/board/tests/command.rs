@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The program as a person or a test runner calls it: output formats, exit
-//! codes, signals. Nothing here changes a setting or needs root.
+//! codes, signals. Nothing here changes a setting of this machine or needs root.
+
+#[path = "command/left_behind.rs"]
+mod left_behind;
+#[path = "command/unprivileged.rs"]
+mod unprivileged;
 
 #[path = "command/test_definition.rs"]
 mod test_definition;
@@ -201,8 +206,9 @@ fn a_signal_ends_a_run_in_order() {
             .expect("the program starts");
         let mut progress = String::new();
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
-        stderr.read_line(&mut progress).expect("readable");
-        assert!(progress.contains("sample 1/"), "{progress}");
+        while !progress.contains("sample 1/") {
+            assert_ne!(stderr.read_line(&mut progress).expect("readable"), 0, "it ended early: {progress}");
+        }
         let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         nix::sys::signal::kill(pid, signal).expect("our own child");
         let mut text = Vec::new();

@@ -3,6 +3,8 @@
 
 #[path = "system/board.rs"]
 mod board;
+#[path = "system/board_file.rs"]
+mod board_file;
 #[path = "system/experiment.rs"]
 mod experiment;
 #[path = "system/in_band.rs"]

@@ -79,6 +79,13 @@ impl Emitter {
         Ok(())
     }
 
+    /// Says something to whoever watches.
+    pub fn say(&self, line: &str) {
+        if self.progress {
+            eprintln!("kernmark-board: {line}");
+        }
+    }
+
     /// Says how far a workload is.
     pub fn progress(&self, workload: &str, arm: &str, done: u64, total: u64) {
         if self.progress {

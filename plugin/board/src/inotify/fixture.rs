@@ -2,6 +2,7 @@
 //! A fresh directory on tmpfs for the files that are watched, removed when
 //! dropped.
 
+use crate::guardian::own_name;
 use crate::stop::Stop;
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
 use std::ffi::CString;
@@ -45,7 +46,7 @@ impl Fixture {
                 names.join(", ")
             )));
         };
-        let path = nix::unistd::mkdtemp(&place.join("kernmark-XXXXXX"))
+        let path = nix::unistd::mkdtemp(&place.join(format!("{}-XXXXXX", own_name())))
             .map_err(|e| Stop::Missing(format!("no directory can be made in {}: {e}", place.display())))?;
         Ok(Self { path })
     }

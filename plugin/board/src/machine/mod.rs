@@ -5,12 +5,14 @@ mod environment;
 mod knobs;
 #[expect(dead_code, reason = "for workloads on ext4 and XFS, which come after it")]
 mod ram_disk;
+mod steadiness;
 #[cfg(test)]
 pub mod synthetic;
 mod topology;
 
-pub use environment::{counts, environment, identity, sha256};
-pub use knobs::Knobs;
+pub use environment::{Fields, asked_of_the_system, counts, environment, identity, sha256};
+pub use knobs::{Entry, Knobs, PutBack, Snapshot};
+pub use steadiness::{Interval, units};
 pub use topology::{CpuList, Topology};
 
 use crate::stop::Stop;

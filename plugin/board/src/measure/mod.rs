@@ -4,6 +4,7 @@
 
 mod barrier;
 mod clock;
+mod disturbances;
 mod pin;
 mod samples;
 mod shared_memory;
@@ -11,6 +12,7 @@ mod workers;
 
 pub use barrier::Barrier;
 pub use clock::{Clock, ClockName};
+pub use disturbances::Disturbances;
 pub use pin::{Cpu, Unpinned, allowed_cpus, ordinary_policy, pin};
 pub use samples::{Amount, Manner, Outcome, Planned, measure, report_facts};
 pub use shared_memory::SharedRow;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The loops over samples, arms, rounds and operations. The timed parts allocate and print nothing.
 
-use super::{Clock, Timed};
+use super::{Clock, Disturbances, Timed};
 use crate::emit::{Emitter, median};
+use crate::settle::pause;
 use crate::signals;
 use crate::stop::Stop;
 use crate::workloads::{Arm, Condition, Operations, Prepared, Rounds, Setting, Value, Workload};
@@ -11,6 +12,7 @@ use kernmark_wire as wire;
 use kernmark_wire::Record;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 /// Single operations in one line of results.
 const CHUNK: usize = 512;
@@ -33,6 +35,8 @@ pub struct Manner {
     pub clock: Clock,
     /// Whether each operation is reported too.
     pub single_operations: bool,
+    /// Pause before each sample but the first.
+    pub between: Duration,
     /// All samples of an arm in one set-up, arm after arm: in the deterministic emulator nothing
     /// drifts, and every set-up anew would add its own placement in memory to the numbers.
     pub one_set_up: bool,
@@ -76,6 +80,9 @@ pub fn measure(
             let samples = if manner.one_set_up { 0..plan.amount.samples } else { round..round + 1 };
             if arms[at].stopped.is_some() || samples.end > plan.amount.samples || arms[at].rounds {
                 continue;
+            }
+            if (round, turn) != (0, 0) {
+                pause(manner.between)?;
             }
             let earlier = medians(&arms, planned);
             let arm = &mut arms[at];
@@ -130,6 +137,8 @@ struct Progress {
     stopped: Option<Stop>,
     /// Its rounds were all measured in one set-up.
     rounds: bool,
+    /// Of all samples so far.
+    disturbances: Disturbances,
 }
 
 /// Medians of rounds by arm and metric.
@@ -157,6 +166,7 @@ impl Progress {
             conditions: Vec::new(),
             stopped: None,
             rounds: false,
+            disturbances: Disturbances::default(),
         }
     }
 
@@ -175,16 +185,21 @@ impl Progress {
         }
         match (&mut prepared, &mut self.numbers) {
             (Prepared::Operations(session), Numbers::Operations(rows)) => {
+                let done = samples.end * plan.amount.operations;
                 let mut elsewhere = 0;
                 for sample in samples {
                     session.settle()?;
                     out.progress(workload.id, plan.arm.id, sample, plan.amount.samples);
                     let first = usize::try_from(sample * plan.amount.operations).expect("fits in memory");
-                    elsewhere += one_by_one(session.as_mut(), plan, manner.clock, rows, first)?;
+                    let disturbances = &mut self.disturbances;
+                    elsewhere += one_by_one(session.as_mut(), plan, manner.clock, rows, first, disturbances)?;
                 }
                 let cpu = plan.setting.cpu;
                 let detail = format!("CPU {}, {elsewhere} operations ended elsewhere", cpu.0);
                 self.condition(Condition::new("affinity", elsewhere == 0 && cpu.is_here(), detail));
+                for condition in self.disturbances.conditions(done) {
+                    self.condition(condition);
+                }
             }
             (Prepared::Rounds(session), numbers) => {
                 session.settle()?;
@@ -219,13 +234,14 @@ impl Progress {
     }
 }
 
-/// One sample; how many sequences ended on another CPU.
+/// One sample; how many sequences ended on another CPU. What disturbed them is added to `disturbances`.
 fn one_by_one(
     session: &mut dyn Operations,
     plan: &Planned<'_>,
     clock: Clock,
     rows: &mut [Vec<Timed>],
     first: usize,
+    disturbances: &mut Disturbances,
 ) -> Result<u64, Stop> {
     let mut times = vec![Timed::default(); rows.len()];
     let mut elsewhere = 0;
@@ -234,6 +250,7 @@ fn one_by_one(
         session.sequence(clock, &mut times)?;
     }
     let operations = usize::try_from(plan.amount.operations).expect("fits in memory");
+    let before = Disturbances::so_far();
     for operation in first..first + operations {
         signals::check()?;
         session.sequence(clock, &mut times)?;
@@ -242,6 +259,7 @@ fn one_by_one(
             row[operation] = *time;
         }
     }
+    disturbances.add_since(before);
     Ok(elsewhere)
 }
 
@@ -488,7 +506,12 @@ mod tests {
                 Planned { arm, amount: arm.amount, setting }
             })
             .collect();
-        let manner = Manner { clock: Clock::new(ClockName::Tsc, false), single_operations: true, one_set_up };
+        let manner = Manner {
+            clock: Clock::new(ClockName::Tsc, false),
+            single_operations: true,
+            one_set_up,
+            between: Duration::ZERO,
+        };
         measure(&WORKLOAD, &planned, manner, out).expect("no signal")
     }
 
@@ -518,7 +541,7 @@ mod tests {
         let clock = Clock::new(ClockName::MonotonicRaw, true);
         let mut rows = vec![vec![Timed::default(); 100]];
         let before = ALLOCATIONS.get();
-        one_by_one(&mut session, &plan, clock, &mut rows, 0).expect("works");
+        one_by_one(&mut session, &plan, clock, &mut rows, 0, &mut Disturbances::default()).expect("works");
         // The buffer of one sequence's times, made before the loop.
         assert_eq!(ALLOCATIONS.get(), before + 1);
     }
@@ -532,7 +555,8 @@ mod tests {
             conditions[0],
             Condition::new("affinity", false, format!("CPU {}, 3 operations ended elsewhere", usize::MAX))
         );
-        assert_eq!(conditions[1], Condition::new("early", false, "8"), "the first failure is kept");
+        let early = conditions.iter().find(|c| c.name == "early").expect("it is one of the session");
+        assert_eq!(*early, Condition::new("early", false, "8"), "the first failure is kept");
         let records = out.into_records();
         assert_eq!(sums(&records), [("arm", 2 + 3 + 4, 3), ("arm", 6 + 7 + 8, 3)]);
         let values: Vec<u64> = records

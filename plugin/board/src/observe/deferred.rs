@@ -10,4 +10,4 @@ mod works;
 
 pub use idle::idle_ns;
 pub use kernel_threads::KernelThreads;
-pub use pass::report as deferred_work;
+pub use pass::{EVENTS, report as deferred_work};

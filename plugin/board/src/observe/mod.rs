@@ -21,6 +21,11 @@ use std::collections::BTreeMap;
 use trace_text::Window;
 use tracefs::{Tracefs, Tracing};
 
+/// Switches off whatever tracing a killed process of ours may have switched on.
+pub fn reset() {
+    tracefs::reset(&deferred::EVENTS);
+}
+
 /// Operations of each kind that are reported (workloads.md 2.3).
 pub const SEQUENCES: u64 = 4;
 /// Sequences that are traced, so that enough of them pass without an interrupt.

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Trace buffer for each CPU: holds every call of some operations.
 const BUFFER_KB: &str = "16384";
+/// What the kernel starts with (TRACE_BUF_SIZE_DEFAULT).
+const USUAL_BUFFER_KB: &str = "1408";
 /// Group of our probe events.
 const PROBE_GROUP: &str = "kernmark";
 
@@ -158,6 +160,31 @@ impl Tracefs {
         Ok(tracing)
     }
 
+    fn reset(&self) {
+        // Each step is worth trying even when another fails.
+        let _ = self.write("tracing_on", "0");
+        let _ = self.write("current_tracer", "nop");
+        let _ = self.write("set_ftrace_filter", "");
+        let _ = self.write("set_ftrace_pid", "");
+        let _ = self.write("trace", "");
+        // Somebody else's size stays.
+        if self.read("buffer_size_kb").is_ok_and(|size| size.trim() == BUFFER_KB) {
+            let _ = self.write("buffer_size_kb", USUAL_BUFFER_KB);
+        }
+        let _ = self.write("tracing_on", "1");
+    }
+
+    fn remove_event(&self, file: &str, event: &str) {
+        let _ = self.write(&format!("events/{PROBE_GROUP}/{event}/enable"), "0");
+        let _ = self.write("set_event_pid", "");
+        // Appended, because opening it anew would remove everybody's probes.
+        let _ = self.append(file, &format!("-:{PROBE_GROUP}/{event}"));
+    }
+
+    fn switch_off(&self, event: &str) {
+        let _ = self.write(&format!("events/{event}/enable"), "0");
+    }
+
     fn write(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.root.join(file);
         fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
@@ -173,6 +200,32 @@ impl Tracefs {
         let path = self.root.join(file);
         fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
     }
+}
+
+/// Switches off whatever a killed process of ours may have switched on, these events of the
+/// kernel too.
+pub fn reset(events: &[&str]) {
+    let Ok(tracefs) = Tracefs::find() else { return };
+    tracefs.reset();
+    events.iter().for_each(|event| tracefs.switch_off(event));
+    let _ = tracefs.write("function_profile_enabled", "0");
+    for file in ["kprobe_events", "dynamic_events"] {
+        let text = tracefs.read(file).unwrap_or_default();
+        for event in own_events(&text) {
+            tracefs.remove_event(file, &event);
+        }
+    }
+}
+
+/// Our own probes in the text of a file of events: `r8:kernmark/ilookup_return ilookup ...`.
+fn own_events(text: &str) -> Vec<String> {
+    text.lines()
+        .filter_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let event = rest.strip_prefix(PROBE_GROUP)?.strip_prefix('/')?;
+            event.split_whitespace().next().map(str::to_owned)
+        })
+        .collect()
 }
 
 impl Tracing<'_> {
@@ -218,22 +271,13 @@ impl Tracing<'_> {
 
 impl Drop for Tracing<'_> {
     fn drop(&mut self) {
-        // Each step is worth trying even when another fails.
-        let _ = self.tracefs.write("tracing_on", "0");
-        let _ = self.tracefs.write("current_tracer", "nop");
-        let _ = self.tracefs.write("set_ftrace_filter", "");
-        let _ = self.tracefs.write("set_ftrace_pid", "");
         if let Some(Probe { file, event }) = &self.probe {
-            let _ = self.tracefs.write(&format!("events/{PROBE_GROUP}/{event}/enable"), "0");
-            let _ = self.tracefs.write("set_event_pid", "");
-            // Appended, because opening it anew would remove everybody's probes.
-            let _ = self.tracefs.append(file, &format!("-:{PROBE_GROUP}/{event}"));
+            self.tracefs.remove_event(file, event);
         }
         for event in &self.events {
-            let _ = self.tracefs.write(&format!("events/{event}/enable"), "0");
+            self.tracefs.switch_off(event);
         }
-        let _ = self.tracefs.write("trace", "");
-        let _ = self.tracefs.write("tracing_on", "1");
+        self.tracefs.reset();
     }
 }
 
@@ -322,6 +366,13 @@ mod tests {
         let (symbols, unknown) = symbols_in(available, &asked);
         assert_eq!(symbols, ["ilookup", "__kernfs_remove.part.0", "xfs_attr"]);
         assert_eq!(unknown, ["kernfs_drain"]);
+    }
+
+    #[test]
+    fn our_own_probes_are_told_from_others() {
+        let text =
+            "r8:kernmark/ilookup_return ilookup ret=$retval\np:kprobes/mine do_sys\nf:kernmark/x y%return\n";
+        assert_eq!(own_events(text), ["ilookup_return", "x"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod proof;
 
 use super::cgroup::{self, Controller, Group};
 use super::{Arm, Condition, Edge, Metric, Operations, Parameter, Prepared, Session, Setting, Workload};
+use crate::guardian::own_name;
 use crate::machine::read_word;
 use crate::measure::{Amount, Clock, Timed, timed};
 use crate::scx::{self, Scheduler, Variant};
@@ -150,7 +151,7 @@ impl Leaf {
         let with_cpu = arm != BARE;
         let given = given(&root)?;
         let root_controller = with_cpu.then(|| Controller::enable(&root, "cpu")).transpose()?;
-        let parent = Group::new(root.join(format!("kernmark-{}", std::process::id())))?;
+        let parent = Group::new(root.join(own_name()))?;
         let parent_controller = with_cpu.then(|| Controller::enable(parent.path(), "cpu")).transpose()?;
         let mut held = Vec::new();
         let mut children = Vec::new();

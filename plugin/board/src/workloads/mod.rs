@@ -11,7 +11,7 @@ mod session;
 mod setting;
 mod shrinker_umount;
 
-pub use cgroup::{flat_key, superblocks};
+pub use cgroup::{flat_key, mount_points as cgroup_mount_points};
 pub use control_getppid::CONTROL_GETPPID;
 pub use fsnotify_churn::FSNOTIFY_CHURN;
 pub use fsnotify_watch::FSNOTIFY_WATCH;

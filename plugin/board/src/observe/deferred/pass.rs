@@ -19,7 +19,8 @@ const STILL: u32 = 4;
 /// What has not been done by then is missing.
 const LIMIT: Duration = Duration::from_secs(10);
 
-const EVENTS: [&str; 3] = [
+/// Events of the kernel that are switched on.
+pub const EVENTS: [&str; 3] = [
     "workqueue/workqueue_queue_work",
     "workqueue/workqueue_execute_start",
     "workqueue/workqueue_execute_end",

@@ -6,6 +6,7 @@ mod tests;
 
 use super::super::cgroup::{self, Group};
 use super::access::READ_BYTES;
+use crate::guardian::own_name;
 use crate::stop::Stop;
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, FsType, SYSFS_MAGIC, TMPFS_MAGIC, statfs};
 use std::ffi::CString;
@@ -153,7 +154,7 @@ impl Tree {
         let root = cgroup::root()?;
         expect_file_system(&root, CGROUP2_SUPER_MAGIC, "cgroup2")?;
         let mut made = Made::default();
-        let mut place = root.join(format!("kernmark-open-{}", std::process::id()));
+        let mut place = root.join(format!("{}-open", own_name()));
         for level in 1..=CGROUP_LEVELS {
             made.groups.push(Group::new(place.clone())?);
             place.push(level.to_string());
@@ -181,7 +182,7 @@ impl Tree {
     pub fn tmpfs(other: Self) -> Result<Self, Stop> {
         let is_tmpfs =
             |place: &&&str| statfs(**place).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
-        let name = format!("kernmark-open-{}", std::process::id());
+        let name = format!("{}-open", own_name());
         let mut reason = format!("none of {} is a tmpfs", TMPFS_PLACES.join(", "));
         for place in TMPFS_PLACES.iter().filter(is_tmpfs) {
             let root = Path::new(place).join(&name);

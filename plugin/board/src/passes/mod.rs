@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The two passes over the workloads: `run`, timed, and `observe`, untimed.
 
+mod machine;
+mod place;
+mod plan;
 mod sampling;
 
+pub use machine::record_environment;
 pub use sampling::profile;
 
-use crate::cli::{ObserveArguments, OutputArguments, PlaceArguments, RunArguments};
+use crate::cli::{ObserveArguments, OutputArguments, RunArguments};
 use crate::emit::Emitter;
-use crate::machine::{CpuList, Knobs, Topology, counts, environment, identity};
-use crate::measure::{
-    Amount, Clock, Cpu, Manner, Outcome, Planned, measure, ordinary_policy, pin, report_facts,
-};
+use crate::measure::{Amount, Clock, Manner, Outcome, Planned, measure, report_facts};
 use crate::observe;
+use crate::settle::uptime;
 use crate::stop::{Exit, Stop};
 use crate::workloads::{self, Arm, Condition, Parameters, Setting, WORKLOADS, Workload};
 use kernmark_wire as wire;
 use kernmark_wire::Record;
-use std::collections::BTreeMap;
-use std::path::Path;
-
-/// Where settings and processors are described.
-const SYSFS: &str = "/sys";
+use machine::{Ready, note, preemption, put_back};
+use place::Place;
 
 /// All operations of an arm are kept in memory until it is done, 16 bytes for each time.
 const MAX_OPERATIONS: u64 = 4_000_000;
@@ -35,23 +34,17 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     let clock = Clock::new(asked.clock, asked.waiting);
     start("run", clock.name(), &asked.output, out)?;
     let place = Place::take(&asked.place, out)?;
-    let knobs = if asked.keep_settings { Knobs::keep() } else { Knobs::apply(Path::new(SYSFS)) };
-    for (name, outcome) in knobs.outcomes() {
-        note("before", &format!("setting.{name}"), outcome, out)?;
+    if !asked.emulator {
+        plan::lines(&workloads, asked, uptime()).iter().for_each(|line| out.say(line));
     }
-    let (facts, fineness) = clock.examine();
-    for (key, value) in facts {
-        note("before", key, &value, out)?;
-    }
-    require(
-        fineness,
-        "see the clock source in the kernel's log; an emulated machine needs one CPU or tsc=reliable",
-        out,
-    )?;
-    note("before", "harness.memory_locked", &lock_memory(), out)?;
-    record_environment("before", out)?;
+    let ready = Ready::make(asked, place.cpu, clock, out)?;
     let mut whole = Whole::default();
-    let manner = Manner { clock, single_operations: asked.single_operations, one_set_up: asked.emulator };
+    let manner = Manner {
+        clock,
+        single_operations: asked.single_operations,
+        one_set_up: asked.emulator,
+        between: asked.settle.samples,
+    };
     for workload in workloads {
         let parameters = Parameters::new(workload.parameters, &asked.place.parameters)?;
         for (id, value) in parameters.all() {
@@ -75,8 +68,7 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
         let key = format!("setting.preempt.{}", workload.id);
         put_back(preemption, &|_| key.clone(), &mut whole.void, out)?;
     }
-    put_back(knobs, &|name| format!("setting.{name}"), &mut whole.void, out)?;
-    record_environment("after", out)?;
+    ready.end(&mut whole.void, out)?;
     whole.exit()
 }
 
@@ -207,105 +199,6 @@ fn skipped(
     }
 }
 
-/// Preemption as asked for, else as the workload's published numbers had it, where the kernel has a choice.
-fn preemption(asked: &RunArguments, workload: &Workload, out: &mut Emitter) -> Result<Knobs, Stop> {
-    let Some(word) = asked.preempt.as_deref().or(workload.preemption.filter(|_| !asked.keep_settings)) else {
-        return Ok(Knobs::default());
-    };
-    let knobs = Knobs::preemption(Path::new(SYSFS), word);
-    for (_, outcome) in knobs.outcomes() {
-        note("before", &format!("setting.preempt.{}", workload.id), outcome, out)?;
-        if asked.preempt.is_some() && !outcome.starts_with(word) {
-            return Err(Stop::Missing(format!(
-                "preemption {word} is not reachable: {outcome}; choose another with --preempt, or boot a kernel \
-                 that offers it"
-            )));
-        }
-    }
-    Ok(knobs)
-}
-
-/// Puts settings back and reports it; `void` takes the first that did not go back.
-fn put_back(
-    knobs: Knobs,
-    key: &dyn Fn(&str) -> String,
-    void: &mut Option<String>,
-    out: &mut Emitter,
-) -> Result<(), Stop> {
-    // One line for each setting, not for each CPU; what failed is not hidden by what did not.
-    let mut lines: BTreeMap<&str, (bool, String)> = BTreeMap::new();
-    for (name, done, outcome) in knobs.restore() {
-        let line = lines.entry(name).or_insert((done, outcome.clone()));
-        if line.0 && !done {
-            *line = (done, outcome);
-        }
-    }
-    for (name, (done, outcome)) in lines {
-        if !done {
-            void.get_or_insert(format!("a setting was not put back: {outcome}"));
-        }
-        note("after", &key(name), &outcome, out)?;
-    }
-    Ok(())
-}
-
-/// The processors of this machine, and which of them measures.
-struct Place<'a> {
-    topology: Topology,
-    cpu: Cpu,
-    asked_cpus: Option<&'a CpuList>,
-}
-
-impl<'a> Place<'a> {
-    /// Pins this thread where asked, and records where that is.
-    fn take(asked: &'a PlaceArguments, out: &mut Emitter) -> Result<Self, Stop> {
-        let topology = Topology::read(Path::new(SYSFS));
-        if let Some(expected) = asked.expect_cpus {
-            let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
-            if online != i64::try_from(expected).ok() {
-                return Err(Stop::Failed(format!(
-                    "{} CPUs are online where {expected} were expected; an emulated machine without ACPI needs \
-                     -smp {expected},sockets={expected}",
-                    online.unwrap_or_default()
-                )));
-            }
-        }
-        let cpu = match &asked.cpus {
-            Some(list) => pin(&list.0, false)?,
-            None => pin(&topology.physical_performance.0, true)?,
-        };
-        for (key, value) in [
-            ("harness.cpu", cpu.0.to_string()),
-            ("cpu.performance", topology.performance.to_string()),
-            ("cpu.efficiency", topology.efficiency.to_string()),
-            ("cpu.physical_performance", topology.physical_performance.to_string()),
-            ("cpu.kinds_from", topology.source.to_owned()),
-        ] {
-            note("before", key, &value, out)?;
-        }
-        require(ordinary_policy(), "start it without nice, chrt and the like", out)?;
-        Ok(Self { topology, cpu, asked_cpus: asked.cpus.as_ref() })
-    }
-
-    /// An arm on these processors.
-    fn setting<'b>(&'b self, arm: &'static Arm, parameters: &'b Parameters) -> Setting<'b> {
-        Setting {
-            arm: arm.id,
-            topology: &self.topology,
-            asked_cpus: self.asked_cpus,
-            cpu: self.cpu,
-            parameters,
-        }
-    }
-}
-
-/// Reports a condition of the machine as a whole, without which nothing is worth measuring.
-fn require(check: wire::Check, advice: &str, out: &mut Emitter) -> Result<(), Stop> {
-    let missed = (!check.pass).then(|| Stop::Failed(format!("{}; {advice}", check.detail)));
-    out.emit(Record::Check(check))?;
-    missed.map_or(Ok(()), Err)
-}
-
 fn chosen(ids: &[String], arms: &[String]) -> Result<Vec<&'static Workload>, Stop> {
     let workloads = if ids.is_empty() {
         WORKLOADS.to_vec()
@@ -349,38 +242,11 @@ fn start(pass: &str, clock: &str, output: &OutputArguments, out: &mut Emitter) -
     Ok(())
 }
 
-fn note(when: &str, key: &str, value: &str, out: &mut Emitter) -> Result<(), Stop> {
-    let value = value.to_owned();
-    out.emit(Record::Environment(wire::Environment { when: when.into(), key: key.into(), value }))?;
-    Ok(())
-}
-
-/// Emits the whole environment record.
-///
-/// # Errors
-/// It cannot be written.
-pub fn record_environment(when: &str, out: &mut Emitter) -> Result<(), Stop> {
-    let own = if when == "before" { identity() } else { Vec::new() };
-    for (key, value) in environment(Path::new("/")).into_iter().chain(counts()).chain(own) {
-        note(when, &key, &value, out)?;
-    }
-    Ok(())
-}
-
-/// Keeps page faults out of timed windows, where that is allowed.
-fn lock_memory() -> String {
-    use nix::sys::mman::{MlockAllFlags, mlockall};
-    match mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
-        Ok(()) => "yes".into(),
-        Err(error) => format!("no: {error}"),
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn asked(arguments: &[&str]) -> RunArguments {
+    pub fn asked(arguments: &[&str]) -> RunArguments {
         use clap::Parser;
         #[derive(Debug, Parser)]
         struct Only {
