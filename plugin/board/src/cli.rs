@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Measures kernel paths on this machine.
 #[derive(Debug, Parser)]
 // Without colours: on a serial console they would only be noise in the log.
-#[command(name = "kernmark-board", version, color = clap::ColorChoice::Never)]
+#[command(name = "kernmark-board", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

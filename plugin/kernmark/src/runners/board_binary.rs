@@ -12,7 +12,7 @@ const BUILD: &str = "cargo rustc --release -p kernmark-board --target x86_64-unk
                      --bin kernmark-board -- -C target-feature=+crt-static";
 
 /// Where cargo puts it, seen from the directory of `kernmark`.
-const BUILT: &str = "../x86_64-unknown-linux-gnu/release/kernmark-board";
+const BUILT: &str = "../x86_64-unknown-linux-gnu/board/kernmark-board";
 
 /// The static measuring program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -206,7 +206,7 @@ mod tests {
     fn a_dynamic_neighbour_is_passed_over() {
         let place = tempfile::tempdir().expect("temporary directory");
         let exe = place.path().join("release/kernmark");
-        let built = place.path().join("x86_64-unknown-linux-gnu/release");
+        let built = place.path().join("x86_64-unknown-linux-gnu/board");
         std::fs::create_dir_all(exe.parent().expect("joined above")).expect("writable");
         std::fs::create_dir_all(&built).expect("writable");
         let missing = board_binary(None, &exe).expect_err("there is none").to_string();
