@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 /// Longest kernel command line on x86 (`COMMAND_LINE_SIZE`), less its end.
 const MAX_COMMAND_LINE_BYTES: usize = 2047;
+/// Most words for init (`CONFIG_INIT_ENV_ARG_LIMIT`, `set_init_arg` of init/main.c); one more and
+/// the kernel panics before anything can say so.
+const MAX_WORDS_FOR_INIT: usize = 32;
 
 /// One boot to be made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +79,17 @@ pub enum BootError {
         /// Its length.
         bytes: usize,
     },
+    /// The kernel would panic.
+    #[error(
+        "hand {words} words to the guest: the kernel has room for {room} and panics at more; \
+         name fewer workloads, arms or parameters"
+    )]
+    TooManyWords {
+        /// Their number.
+        words: usize,
+        /// What would fit.
+        room: usize,
+    },
 }
 
 impl Boot {
@@ -99,6 +113,13 @@ impl Boot {
         };
         if let Some(word) = words.iter().find(|word| !arrives(word)) {
             return Err(BootError::Word { word: word.clone() });
+        }
+        // A bare word that a kernel does not know goes to init as well, and which it knows depends
+        // on its configuration (`unknown_bootoption` of init/main.c).
+        let bare = parameters.split_whitespace().filter(|word| !word.contains('=')).count();
+        let room = MAX_WORDS_FOR_INIT.saturating_sub(bare);
+        if words.len() > room {
+            return Err(BootError::TooManyWords { words: words.len(), room });
         }
         let line = format!("{parameters} -- {}", words.join(" "));
         if line.len() > MAX_COMMAND_LINE_BYTES {
@@ -149,6 +170,23 @@ pub(super) mod tests {
         }
         let long = Boot { arguments: vec!["a".repeat(2000)], ..boot(1) };
         assert!(matches!(long.kernel_command_line("quiet"), Err(BootError::TooLong { bytes: 2001.. })));
+    }
+
+    #[test]
+    fn more_words_than_the_kernel_takes_are_refused() {
+        // Output format, point and protocol are six more.
+        for (own, parameters, refused) in [
+            (26, "panic=-1", None),
+            (27, "panic=-1", Some((33, 32))),
+            (24, "quiet panic=-1 nokaslr", None),
+            (25, "quiet panic=-1 nokaslr", Some((31, 30))),
+        ] {
+            let boot = Boot { arguments: vec!["a".into(); own], ..boot(1) };
+            let refused = refused.map(|(words, room)| BootError::TooManyWords { words, room });
+            assert_eq!(boot.kernel_command_line(parameters).err(), refused, "{own} {parameters}");
+        }
+        let error = BootError::TooManyWords { words: 33, room: 32 }.to_string();
+        assert!(error.contains("room for 32") && error.contains("fewer workloads"), "{error}");
     }
 
     #[test]

@@ -4,8 +4,9 @@
 
 use crate::machine::board_binary;
 use crate::runner::{boot, run};
-use kernmark::runners::{Boot, FinishedPoint, Outcome, QemuRunner};
+use kernmark::runners::{Boot, FinishedPoint, Outcome, QemuRunner, Schedule};
 use kernmark_validation::samples::PointLog;
+use std::sync::atomic::AtomicBool;
 
 /// Boots the base kernel once for each seed.
 fn boots(arguments: &str, seeds: &[u64]) -> Vec<FinishedPoint> {
@@ -88,4 +89,24 @@ fn what_goes_wrong_in_the_guest_arrives_as_its_reason() {
         assert_ne!(*outcome, Outcome::Done);
         assert!(outcome.to_string().contains(reason), "{arguments}: {outcome}\n{}", finished[0].excerpt);
     }
+}
+
+/// The kernel panics at more words for init than it has room for; such a boot is not made.
+#[test]
+fn as_many_words_as_the_kernel_takes_arrive_and_more_are_refused() {
+    let words = |arms: usize| format!("run control.getppid{}", " --arm plain".repeat(arms));
+    // With output format, point and protocol 28.
+    let finished = boots(&words(10), &[1]);
+    let point = &finished[0];
+    assert_eq!(point.record.outcome, Outcome::Done, "{}\n{}", point.record.outcome, point.excerpt);
+    let place = tempfile::tempdir().expect("temporary directory");
+    let boot = boot(place.path(), 1, &board_binary(), &words(11));
+    let runner = QemuRunner::new().expect("the emulator is installed");
+    let schedule = Schedule {
+        runner: &runner,
+        points: &place.path().join("points"),
+        interrupt: &AtomicBool::new(false),
+    };
+    let error = schedule.run(&[boot], &mut |_| {}).expect_err("30 words");
+    assert!(format!("{error:?}").contains("TooManyWords { words: 30, room: 28 }"), "{error:?}");
 }
