@@ -496,13 +496,7 @@ mod tests {
         let planned: Vec<Planned<'_>> = arms
             .iter()
             .map(|arm| {
-                let setting = Setting {
-                    arm: arm.id,
-                    topology: &topology,
-                    asked_cpus: None,
-                    cpu,
-                    parameters: &parameters,
-                };
+                let setting = Setting { arm: arm.id, topology: &topology, cpu, parameters: &parameters };
                 Planned { arm, amount: arm.amount, setting }
             })
             .collect();
@@ -529,13 +523,7 @@ mod tests {
     fn the_timed_loop_allocates_nothing() {
         let mut session = Counting;
         let (topology, parameters) = (Topology::default(), Parameters::default());
-        let setting = Setting {
-            arm: "arm",
-            topology: &topology,
-            asked_cpus: None,
-            cpu: Cpu(0),
-            parameters: &parameters,
-        };
+        let setting = Setting { arm: "arm", topology: &topology, cpu: Cpu(0), parameters: &parameters };
         let amount = Amount { samples: 1, operations: 100, warmups: 10 };
         let plan = Planned { arm: &ARM, amount, setting };
         let clock = Clock::new(ClockName::MonotonicRaw, true);

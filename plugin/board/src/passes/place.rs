@@ -5,26 +5,26 @@ use super::machine::note;
 use crate::cli::PlaceArguments;
 use crate::emit::Emitter;
 use crate::machine::{CpuList, Topology};
-use crate::measure::{Cpu, ordinary_policy, pin};
+use crate::measure::{Cpu, allowed_cpus, ordinary_policy, pin};
 use crate::stop::Stop;
 use crate::workloads::{Arm, Parameters, Setting};
 use kernmark_wire as wire;
 use kernmark_wire::Record;
 
 /// The processors of this machine, and which of them measures.
-pub struct Place<'a> {
-    topology: Topology,
+pub struct Place {
+    /// What may be used of them.
+    usable: Topology,
     /// The CPU that this thread is pinned to.
     pub cpu: Cpu,
-    asked_cpus: Option<&'a CpuList>,
 }
 
-impl<'a> Place<'a> {
+impl Place {
     /// Pins this thread where asked, and records where that is.
     ///
     /// # Errors
     /// The CPUs are not those asked for, or not free to be used.
-    pub fn take(asked: &'a PlaceArguments, out: &mut Emitter) -> Result<Self, Stop> {
+    pub fn take(asked: &PlaceArguments, out: &mut Emitter) -> Result<Self, Stop> {
         let topology = Topology::read(&asked.sysfs);
         if let Some(expected) = asked.expect_cpus {
             let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
@@ -36,6 +36,8 @@ impl<'a> Place<'a> {
                 )));
             }
         }
+        let allowed = allowed_cpus()?;
+        let usable = asked.cpus.as_ref().map_or_else(|| allowed.clone(), |list| list.within(&allowed));
         let cpu = match &asked.cpus {
             Some(list) => pin(&list.0, false)?,
             None => pin(&topology.physical_performance.0, true)?,
@@ -46,23 +48,18 @@ impl<'a> Place<'a> {
             ("cpu.efficiency", topology.efficiency.to_string()),
             ("cpu.physical_performance", topology.physical_performance.to_string()),
             ("cpu.filling_order", listed(&topology.filling_order())),
+            ("cpu.usable", usable.to_string()),
             ("cpu.kinds_from", topology.source.to_owned()),
         ] {
             note("before", key, &value, out)?;
         }
         require(ordinary_policy(), "start it without nice, chrt and the like", out)?;
-        Ok(Self { topology, cpu, asked_cpus: asked.cpus.as_ref() })
+        Ok(Self { usable: topology.limited_to(&usable), cpu })
     }
 
     /// An arm on these processors.
     pub fn setting<'b>(&'b self, arm: &'static Arm, parameters: &'b Parameters) -> Setting<'b> {
-        Setting {
-            arm: arm.id,
-            topology: &self.topology,
-            asked_cpus: self.asked_cpus,
-            cpu: self.cpu,
-            parameters,
-        }
+        Setting { arm: arm.id, topology: &self.usable, cpu: self.cpu, parameters }
     }
 }
 
@@ -79,4 +76,22 @@ pub fn require(check: wire::Check, advice: &str, out: &mut Emitter) -> Result<()
 /// In the order they are in, not in ranges.
 fn listed(cpus: &CpuList) -> String {
     cpus.0.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_of_the_machine_that_does_not_hold_ends_the_run_and_is_reported() {
+        for pass in [true, false] {
+            let mut out = Emitter::collecting();
+            let (workload, arm) = (String::new(), String::new());
+            let check = wire::Check { workload, arm, name: "policy".into(), pass, detail: "nice 5".into() };
+            let done = require(check, "start it without nice", &mut out);
+            let said = |stop: &Stop| stop.to_string().contains("nice 5; start it without nice");
+            assert_eq!(done.as_ref().err().is_some_and(said), !pass);
+            assert_eq!(out.into_records().len(), 1);
+        }
+    }
 }

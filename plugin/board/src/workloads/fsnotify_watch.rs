@@ -239,13 +239,8 @@ mod tests {
             let cpu = pin(&[], true).expect("some CPU");
             let topology = Topology::read(Path::new("/sys")).limited_to(&CpuList(vec![cpu.0]));
             let parameters = Parameters::new(FSNOTIFY_WATCH.parameters, &[]).expect("defaults");
-            let setting = Setting {
-                arm: places::ANY_NUMBER,
-                topology: &topology,
-                asked_cpus: None,
-                cpu,
-                parameters: &parameters,
-            };
+            let setting =
+                Setting { arm: places::ANY_NUMBER, topology: &topology, cpu, parameters: &parameters };
             then(Watch::new(&setting).expect("limits and a tmpfs"))
         };
         std::thread::scope(|scope| scope.spawn(work).join().expect("no panic"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Where and how an arm is set up: processors and parameters.
 
-use crate::machine::{CpuList, Topology};
+use crate::machine::Topology;
 use crate::measure::Cpu;
 use crate::stop::Stop;
 use std::collections::BTreeMap;
@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 pub struct Setting<'a> {
     /// Id of the arm.
     pub arm: &'static str,
-    /// The processors of this machine.
+    /// The processors that may be used: those asked for on the command line, else all that the
+    /// machine allows to this process.
     pub topology: &'a Topology,
-    /// The processors asked for on the command line.
-    pub asked_cpus: Option<&'a CpuList>,
     /// The one that the measuring thread is pinned to.
     pub cpu: Cpu,
     /// Values of all parameters.

@@ -88,15 +88,29 @@ impl Topology {
             "w" | "W" => (&self.performance, "threads of performance cores"),
             _ => return Err(unknown()),
         };
-        all.0.get(..count).map(|found| CpuList(found.to_vec())).ok_or_else(|| {
-            let list = if all.0.is_empty() { String::new() } else { format!(" (CPUs {all})") };
-            Stop::Missing(format!(
-                "{arm} needs {count} {what}, and there are {}{list}; choose a smaller one, or see that all are \
-                 online and allowed",
-                all.0.len()
-            ))
-        })
+        first(all, count, &format!("{arm} needs {count} {what}"))
     }
+
+    /// CPUs for `count` workers in the order in which they are filled.
+    ///
+    /// # Errors
+    /// [`Stop::Missing`] where the machine has fewer.
+    pub fn fill(&self, count: usize) -> Result<CpuList, Stop> {
+        first(&self.filling_order(), count, &format!("{count} workers need a CPU each"))
+    }
+}
+
+/// The first `count` of these; where there are fewer, the reason begins with `need`.
+fn first(all: &CpuList, count: usize, need: &str) -> Result<CpuList, Stop> {
+    all.0.get(..count).map(|found| CpuList(found.to_vec())).ok_or_else(|| {
+        let mut sorted = all.clone();
+        sorted.0.sort_unstable();
+        let list = if all.0.is_empty() { String::new() } else { format!(" (CPUs {sorted})") };
+        Stop::Missing(format!(
+            "{need}, and there are {}{list}; choose fewer, or see that all are online and allowed",
+            all.0.len()
+        ))
+    })
 }
 
 /// CPUs that are online; where the kernel does not say, all there are.

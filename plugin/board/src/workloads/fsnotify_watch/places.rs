@@ -3,7 +3,7 @@
 
 use super::pairs::ITEMS;
 use super::{Setting, Stop};
-use crate::machine::{CpuList, Topology};
+use crate::machine::Topology;
 use crate::workloads::Parameter;
 
 /// More than this are not started.
@@ -25,38 +25,25 @@ pub const WORKERS: Parameter = Parameter {
 /// The machine, or the list of CPUs asked for, has too few.
 pub fn worker_cpus(setting: &Setting<'_>) -> Result<Vec<usize>, Stop> {
     let wanted = usize::try_from(setting.parameters.number(WORKERS.id)).unwrap_or(usize::MAX);
-    cpus_of(setting.arm, setting.topology, setting.asked_cpus, wanted)
+    cpus_of(setting.arm, setting.topology, wanted)
 }
 
-fn cpus_of(
-    arm: &str,
-    topology: &Topology,
-    asked: Option<&CpuList>,
-    workers: usize,
-) -> Result<Vec<usize>, Stop> {
-    let offered = asked.map_or_else(|| topology.clone(), |list| topology.limited_to(list));
+fn cpus_of(arm: &str, topology: &Topology, workers: usize) -> Result<Vec<usize>, Stop> {
     if arm != ANY_NUMBER {
-        return offered.places(arm).map(|list| list.0).map_err(|stop| match stop {
+        return topology.places(arm).map(|list| list.0).map_err(|stop| match stop {
             Stop::Missing(reason) => Stop::Missing(format!("{reason}; or take arm {ANY_NUMBER}")),
             other => other,
         });
     }
-    let all = offered.filling_order().0;
-    let wanted = if workers == 0 { largest_divisor(all.len().min(MOST_WORKERS)) } else { workers };
+    let usable = topology.filling_order().0.len();
+    let wanted = if workers == 0 { largest_divisor(usable.min(MOST_WORKERS)) } else { workers };
     if wanted == 0 || wanted > MOST_WORKERS || !ITEMS.is_multiple_of(wanted) {
         return Err(Stop::Usage(format!(
             "workers={wanted}: {ITEMS} watches cannot be shared out evenly among them; choose a divisor of {ITEMS} \
              up to {MOST_WORKERS}"
         )));
     }
-    all.get(..wanted).map(<[usize]>::to_vec).ok_or_else(|| {
-        Stop::Missing(format!(
-            "{wanted} workers need a CPU each and there are {} (CPUs {}); choose fewer with --set workers=N, or \
-             name more with --cpus",
-            all.len(),
-            CpuList(all.clone())
-        ))
-    })
+    topology.fill(wanted).map(|list| list.0)
 }
 
 /// The largest number up to `most` that divides the number of watches; 0 for none.
@@ -69,9 +56,10 @@ mod tests {
     use super::*;
     use crate::machine::synthetic::{self, Machine};
 
-    fn cpus(machine: &Machine, arm: &str, asked: Option<&str>, workers: usize) -> Result<Vec<usize>, Stop> {
-        let asked = asked.map(|list| list.parse().expect("valid"));
-        cpus_of(arm, &Topology::read_with(machine.tree().path(), |_| None), asked.as_ref(), workers)
+    fn cpus(machine: &Machine, arm: &str, usable: Option<&str>, workers: usize) -> Result<Vec<usize>, Stop> {
+        let machine = Topology::read_with(machine.tree().path(), |_| None);
+        let usable = usable.map(|list| machine.limited_to(&list.parse().expect("valid")));
+        cpus_of(arm, usable.as_ref().unwrap_or(&machine), workers)
     }
 
     #[test]
@@ -104,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_cpus_asked_for_are_used() {
+    fn only_usable_cpus_are_taken() {
         let board = synthetic::i7_12700kf();
         assert_eq!(cpus(&board, "pn", Some("3,5"), 2).expect("enough"), [3, 5]);
         assert_eq!(cpus(&board, "pn", Some("0-4"), 0).expect("enough"), [0, 2, 4, 1], "5 does not divide 96");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Which CPUs the workers get (workloads.md 3.3).
 
-use super::super::Setting;
-use crate::machine::CpuList;
+use crate::machine::{CpuList, Topology};
 use crate::stop::Stop;
 
 /// The CPUs of the workers: one for each performance core, then their siblings, then others.
@@ -19,33 +18,19 @@ pub struct Places {
 }
 
 impl Places {
-    /// CPUs for `count` workers, of those that are asked for and `allowed`.
+    /// CPUs for `count` workers.
     ///
     /// # Errors
     /// There are fewer.
-    pub fn choose(setting: &Setting<'_>, allowed: &CpuList, count: usize) -> Result<Self, Stop> {
-        let wanted = setting.asked_cpus.map_or_else(|| allowed.clone(), |asked| asked.within(allowed));
-        let machine = setting.topology.limited_to(&wanted);
-        let order = machine.filling_order();
-        let Some(cpus) = order.0.get(..count) else {
-            return Err(Stop::Missing(format!(
-                "{count} workers need {count} CPUs, and there are {} (CPUs {}); choose an arm with fewer, or see that \
-                 all are online and allowed",
-                order.0.len(),
-                CpuList({
-                    let mut sorted = order.0.clone();
-                    sorted.sort_unstable();
-                    sorted
-                })
-            )));
-        };
-        let of = |list: &CpuList| cpus.iter().filter(|cpu| list.0.contains(cpu)).count() as u64;
+    pub fn choose(machine: &Topology, count: usize) -> Result<Self, Stop> {
+        let cpus = machine.fill(count)?;
+        let of = |list: &CpuList| cpus.0.iter().filter(|cpu| list.0.contains(cpu)).count() as u64;
         let physical = of(&machine.physical_performance);
         Ok(Self {
             physical,
             siblings: of(&machine.performance) - physical,
             efficiency: of(&machine.efficiency),
-            cpus: CpuList(cpus.to_vec()),
+            cpus,
         })
     }
 }
@@ -67,24 +52,12 @@ impl std::fmt::Display for Places {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Topology;
     use crate::machine::synthetic::i7_12700kf;
-    use crate::measure::Cpu;
-    use crate::workloads::Parameters;
 
-    fn chosen(asked: Option<&str>, allowed: &str, count: usize) -> Result<Places, Stop> {
+    fn chosen(usable: &str, count: usize) -> Result<Places, Stop> {
         let machine = i7_12700kf().tree();
         let topology = Topology::read_with(machine.path(), |_| None);
-        let asked: Option<CpuList> = asked.map(|list| list.parse().expect("a list"));
-        let parameters = Parameters::default();
-        let setting = Setting {
-            arm: "w8",
-            topology: &topology,
-            asked_cpus: asked.as_ref(),
-            cpu: Cpu(0),
-            parameters: &parameters,
-        };
-        Places::choose(&setting, &allowed.parse().expect("a list"), count)
+        Places::choose(&topology.limited_to(&usable.parse().expect("a list")), count)
     }
 
     #[test]
@@ -104,17 +77,17 @@ mod tests {
                  threads, 4 on efficiency cores",
             ),
         ] {
-            assert_eq!(chosen(None, "0-19", count).expect("enough").to_string(), text);
+            assert_eq!(chosen("0-19", count).expect("enough").to_string(), text);
         }
     }
 
     #[test]
-    fn only_cpus_asked_for_and_allowed_are_taken() {
-        assert_eq!(chosen(Some("1,4-5"), "0-19", 2).expect("enough").cpus.0, [1, 4]);
-        assert_eq!(chosen(None, "4-7", 3).expect("enough").cpus.0, [4, 6, 5]);
-        let error = chosen(Some("0-3"), "2-19", 4).expect_err("too few");
+    fn only_usable_cpus_are_taken() {
+        assert_eq!(chosen("1,4-5", 2).expect("enough").cpus.0, [1, 4]);
+        assert_eq!(chosen("4-7", 3).expect("enough").cpus.0, [4, 6, 5]);
+        let error = chosen("2-3", 4).expect_err("too few");
         assert!(
-            matches!(&error, Stop::Missing(text) if text.contains("4 workers need 4 CPUs, and there are 2 (CPUs 2-3)")),
+            matches!(&error, Stop::Missing(text) if text.contains("4 workers need a CPU each, and there are 2 (CPUs 2-3)")),
             "{error}"
         );
     }

@@ -6,7 +6,7 @@ use super::super::{Condition, Rounds, Session, Setting, Value};
 use super::access::{Access, Accessor};
 use super::places::Places;
 use super::tree::{Target, Tree};
-use crate::measure::{Clock, Unpinned, Usage, Worker, WorkerKind, Workers, allowed_cpus};
+use crate::measure::{Clock, Unpinned, Usage, Worker, WorkerKind, Workers};
 use crate::observe::Frames;
 use crate::stop::Stop;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Scaling {
     /// There are fewer CPUs or files than workers, or one of them failed.
     pub fn new(setting: &Setting<'_>, tree: Tree, access: Access, count: usize) -> Result<Self, Stop> {
         let unpinned = Unpinned::here()?;
-        let places = Places::choose(setting, &allowed_cpus()?, count)?;
+        let places = Places::choose(setting.topology, count)?;
         let parameters = setting.parameters;
         let same = parameters.text("files") == "same";
         let window = Duration::from_millis(parameters.number("window_ms"));
@@ -223,7 +223,7 @@ fn per_million(part: f64, whole: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::machine::{CpuList, Topology};
-    use crate::measure::{ClockName, Cpu};
+    use crate::measure::{ClockName, Cpu, allowed_cpus};
     use crate::workloads::{KERNFS_OPEN, Parameters};
     use nix::sched::{CpuSet, sched_setaffinity};
     use nix::sys::signal::{Signal, kill};
@@ -241,15 +241,9 @@ mod tests {
         for file in &files {
             std::fs::write(file, "0\n").expect("writable");
         }
-        let topology = Topology::read(Path::new("/sys"));
+        let topology = Topology::read(Path::new("/sys")).limited_to(cpus);
         let parameters = parameters(&[&[("window_ms", "100")], asked].concat());
-        let setting = Setting {
-            arm: "w2",
-            topology: &topology,
-            asked_cpus: Some(cpus),
-            cpu: Cpu(0),
-            parameters: &parameters,
-        };
+        let setting = Setting { arm: "w2", topology: &topology, cpu: Cpu(0), parameters: &parameters };
         let tree = Tree::of(&files, 1, 0).expect("readable");
         let session = Scaling::new(&setting, tree, Access::Open, 2);
         (place, session)
@@ -350,7 +344,7 @@ mod tests {
         let one = CpuList(vec![allowed_cpus().expect("affinity").0[0]]);
         let (_place, session) = two_workers(&[], &one);
         let told = session.expect_err("one CPU").to_string();
-        assert!(told.contains("2 workers need 2 CPUs, and there are 1"), "{told}");
+        assert!(told.contains("2 workers need a CPU each, and there are 1"), "{told}");
         let Some(cpus) = two_cpus() else { return };
         let (_place, session) = two_workers(&[("window_ms", "0")], &cpus);
         assert!(matches!(session, Err(Stop::Usage(text)) if text.contains("window_ms")));
