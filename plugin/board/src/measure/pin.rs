@@ -126,6 +126,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_nice_thread_is_no_ordinary_one() {
+        // In a thread of its own, which ends nice.
+        let nice = std::thread::spawn(|| {
+            // SAFETY: plain numbers; 0 is the calling thread.
+            assert_eq!(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) }, 0);
+            ordinary_policy()
+        });
+        let check = nice.join().expect("no panic");
+        assert!(!check.pass && check.detail.contains("nice 5"), "{check:?}");
+    }
+
+    #[test]
+    fn another_cpu_is_not_here() {
+        std::thread::spawn(|| {
+            let here = pin(&[], true).expect("there is a CPU");
+            let other = Cpu(here.0 + 1);
+            assert!(here.is_here() && !other.is_here() && !other.runs_here());
+            assert!(matches!(pin(&[other.0], false), Err(Stop::Missing(_))), "it is pinned elsewhere");
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
     fn a_pinned_thread_is_where_it_should_be() {
         std::thread::spawn(|| {
             let cpu = pin(&[], true).expect("some CPU is allowed");

@@ -177,3 +177,66 @@ fn lock_memory() -> String {
         Err(error) => format!("no: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::synthetic::{virtual_machine, write};
+    use crate::passes::tests::asked;
+    use crate::workloads::FSNOTIFY_WATCH;
+
+    const PREEMPT: &str = "kernel/debug/sched/preempt";
+
+    /// Preemption with these arguments on a kernel that offers `offered`; the notes that were made.
+    fn preempted(offered: &str, arguments: &[&str]) -> (Result<Knobs, Stop>, Vec<String>) {
+        let tree = virtual_machine().tree();
+        write(tree.path(), PREEMPT, offered);
+        let place = tree.path().to_str().expect("UTF-8");
+        let mut out = Emitter::collecting();
+        let done = preemption(&asked(&[&["--sysfs", place], arguments].concat()), &FSNOTIFY_WATCH, &mut out);
+        let notes = out.into_records().into_iter().filter_map(|record| match record {
+            Record::Environment(e) => Some(e.value),
+            _ => None,
+        });
+        (done, notes.collect())
+    }
+
+    #[test]
+    fn preemption_that_cannot_be_had_ends_the_run_only_where_it_was_asked_for() {
+        let newer = "(full) lazy";
+        let said = "full; none is not reachable, this kernel offers full lazy";
+        let (done, notes) = preempted(newer, &[]);
+        assert!(done.is_ok(), "the published preemption is a wish");
+        assert_eq!(notes, [said]);
+        let (done, notes) = preempted(newer, &["--preempt", "none"]);
+        let Err(Stop::Missing(reason)) = done else { panic!("{done:?}") };
+        assert!(
+            reason.contains("preemption none is not reachable") && reason.contains("full lazy"),
+            "{reason}"
+        );
+        assert_eq!(notes, [said]);
+        let (done, _) = preempted(newer, &["--preempt", "lazy"]);
+        assert!(done.is_ok());
+        let (done, notes) = preempted(newer, &["--keep-settings"]);
+        assert!(done.is_ok() && notes.is_empty(), "{notes:?}");
+    }
+
+    #[test]
+    fn a_setting_that_was_not_put_back_voids_the_run() {
+        for stays in [false, true] {
+            let tree = virtual_machine().tree();
+            write(tree.path(), PREEMPT, "none voluntary (full)");
+            let knobs = Knobs::preemption(tree.path(), "none");
+            if stays {
+                // Nothing can be written where a directory is.
+                let file = tree.path().join(PREEMPT);
+                std::fs::remove_file(&file).expect("our own file");
+                std::fs::create_dir(&file).expect("our own directory");
+            }
+            let mut void = None;
+            put_back(knobs, &|name| format!("setting.{name}"), &mut void, &mut Emitter::collecting())
+                .expect("memory");
+            assert_eq!(void.is_some_and(|reason| reason.contains("not put back")), stays);
+        }
+    }
+}

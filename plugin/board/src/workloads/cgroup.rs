@@ -31,7 +31,11 @@ pub fn mount_points(mountinfo: &str) -> Vec<(String, PathBuf)> {
 pub fn root() -> Result<PathBuf, Stop> {
     let mountinfo =
         fs::read_to_string("/proc/self/mountinfo").map_err(|e| Stop::failed("/proc/self/mountinfo", e))?;
-    mount_points(&mountinfo).into_iter().next().map(|(_, point)| point).ok_or_else(|| {
+    root_in(&mountinfo)
+}
+
+fn root_in(mountinfo: &str) -> Result<PathBuf, Stop> {
+    mount_points(mountinfo).into_iter().next().map(|(_, point)| point).ok_or_else(|| {
         Stop::Missing(
             "cgroup2 is not mounted; mount it with: mount -t cgroup2 none /sys/fs/cgroup".to_owned(),
         )
@@ -197,6 +201,29 @@ mod tests {
         assert!(group.path().is_dir());
         drop(group);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn without_cgroup2_the_remedy_is_named() {
+        assert_eq!(root_in(MOUNTINFO).expect("mounted"), mount_points(MOUNTINFO)[0].1);
+        let Err(Stop::Missing(reason)) = root_in("24 31 0:22 / /proc rw - proc proc rw\n") else {
+            panic!("it is not there")
+        };
+        assert!(reason.contains("mount -t cgroup2"), "{reason}");
+    }
+
+    #[test]
+    fn a_group_that_is_there_already_is_a_failure_not_a_skip() {
+        let place = tempfile::tempdir().expect("temporary directory");
+        assert!(matches!(Group::new(place.path().to_owned()), Err(Stop::Failed(_))));
+        // Groups and controllers that an ordinary user may not have: see `denied`.
+        for (kind, skip) in [
+            (std::io::ErrorKind::PermissionDenied, true),
+            (std::io::ErrorKind::ReadOnlyFilesystem, true),
+            (std::io::ErrorKind::NotFound, false),
+        ] {
+            assert_eq!(denied(&kind.into()), skip, "{kind}");
+        }
     }
 
     #[test]

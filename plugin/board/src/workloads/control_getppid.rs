@@ -60,3 +60,19 @@ impl Session for Getppid {
         Ok(vec![Condition::new("parent", getppid() == self.parent, detail)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_parent_ends_or_voids_the_run() {
+        let mut times = [Timed::default()];
+        for (parent, holds) in [(getppid(), true), (nix::unistd::getpid(), false)] {
+            let mut session = Getppid { parent };
+            let clock = Clock::new(crate::measure::ClockName::MonotonicRaw, false);
+            assert_eq!(session.sequence(clock, &mut times).is_ok(), holds);
+            assert_eq!(session.finish().expect("it ends")[0].pass, holds);
+        }
+    }
+}

@@ -193,6 +193,15 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_is_missing_and_a_directory_that_is_gone_void_the_run() {
+        let mut churn = churn();
+        // A pair whose event never came.
+        churn.pairs += 1;
+        std::fs::remove_dir_all(churn.fixture.as_ref().expect("there").path()).expect("ours");
+        assert_eq!(failed(&churn.finish().expect("finishes")), ["events", "restored"]);
+    }
+
+    #[test]
     fn a_file_that_is_gone_ends_the_run() {
         let mut churn = churn();
         let file = churn.fixture.as_ref().expect("there").path().join("f-00000000");

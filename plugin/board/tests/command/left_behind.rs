@@ -4,6 +4,7 @@
 //! has none; groups and mounts are real where the test runs as root.
 
 use super::{board, is_ordinary};
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -68,8 +69,13 @@ impl Machine {
     fn run(&self, more: &[&str]) -> Command {
         let workload: &[&str] =
             if groups_allowed() { &["kernfs.rmdir", "--arm", "bare"] } else { &["control.getppid"] };
+        self.run_of(&[workload, &["--samples", "1"], more].concat())
+    }
+
+    /// A run on this machine with these arguments.
+    fn run_of(&self, arguments: &[&str]) -> Command {
         let mut command = board(&["run"]);
-        command.args(workload).args(["--samples", "1"]).args(more);
+        command.args(arguments);
         command.arg("--sysfs").arg(self.sysfs.path()).arg("--journals").arg(self.journals.path());
         // Its own group, as a terminal would make it.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -119,24 +125,33 @@ struct Running {
 impl Running {
     /// Starts it and waits until it measures.
     fn start(machine: &Machine, more: &[&str]) -> Self {
+        let started = Self::of(machine, &mut machine.run(more)).expect("it measures");
+        if groups_allowed() {
+            // The progress of a sample is said when its group is still to be made.
+            await_that("a group", || !remains_of(started.measuring).is_empty());
+        }
+        started
+    }
+
+    /// The same of any run; what it said, when nothing of it can be measured here.
+    fn of(machine: &Machine, run: &mut Command) -> Result<Self, String> {
         let before = machine.settings();
-        let mut guardian = machine.run(more).spawn().expect("the program starts");
+        let mut guardian = run.spawn().expect("the program starts");
         let mut stderr = BufReader::new(guardian.stderr.take().expect("piped"));
-        let mut line = String::new();
-        while !line.contains("sample 1/") {
-            line.clear();
-            assert_ne!(stderr.read_line(&mut line).expect("readable"), 0, "it ended early");
+        let (mut said, mut begun) = (String::new(), 0);
+        while !said[begun..].contains("sample 1/") {
+            begun = said.len();
+            if stderr.read_line(&mut said).expect("readable") == 0 {
+                guardian.wait().expect("our own child");
+                return Err(said);
+            }
         }
         let journal = fs::read_dir(machine.journals.path()).expect("readable").flatten().next();
         let text = fs::read_to_string(journal.expect("a journal").path()).expect("readable");
         let number = text.lines().find_map(|l| l.strip_prefix("process\t")).expect("it is noted");
         let measuring = number.parse().expect("a number");
         assert_ne!(machine.settings(), before, "settings are applied");
-        if groups_allowed() {
-            // The progress of a sample is said when its group is still to be made.
-            await_that("a group", || !remains_of(measuring).is_empty());
-        }
-        Self { guardian, measuring, stderr }
+        Ok(Self { guardian, measuring, stderr })
     }
 
     fn guardian(&self) -> Pid {
@@ -246,6 +261,42 @@ fn after_the_measuring_process_is_killed_nothing_is_left() {
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("was killed") && said.contains("no_turbo is 0 again"), "{said}");
     assert_nothing_left(&machine, &before, run.measuring);
+}
+
+/// Files, mounts and processes of each workload.
+#[test]
+fn after_a_kill_of_any_workload_nothing_is_left() {
+    if !is_ordinary() {
+        return;
+    }
+    let machine = Machine::new();
+    let before = machine.settings();
+    let mut measured = 0;
+    for arguments in [
+        &["fsnotify.churn", "--samples", "1", "--warmups", "18446744073709551615"][..],
+        &["fsnotify.watch", "--arm", "p1", "--operations", "1", "--samples", "4000000"],
+        &["fsnotify.watch", "--arm", "controls", "--operations", "1", "--samples", "4000000"],
+        &["kernfs.open", "--arm", "w1", "--operations", "1", "--samples", "4000000", "--warmups", "0"],
+        &["kernfs.open", "--arm", "tmpfs", "--samples", "1", "--warmups", "18446744073709551615"],
+        &["shrinker.umount", "--arm", "lat", "--samples", "1", "--warmups", "18446744073709551615"],
+    ] {
+        let mut run = match Running::of(&machine, &mut machine.run_of(arguments)) {
+            Ok(run) => run,
+            // What cannot run here leaves nothing either.
+            Err(said) => {
+                assert!(machine.settings() == before && machine.journals() == 0, "{arguments:?}: {said}");
+                continue;
+            }
+        };
+        measured += 1;
+        kill(run.measuring(), Signal::SIGKILL).expect("our own grandchild");
+        let (code, said) = run.end();
+        assert_eq!(code, Some(4), "{arguments:?}: {said}");
+        assert_nothing_left(&machine, &before, run.measuring);
+        // All of them were in this group.
+        assert_eq!(killpg(run.guardian(), None), Err(Errno::ESRCH), "{arguments:?}: a process is left");
+    }
+    assert!(measured > 0, "nothing could be measured");
 }
 
 #[test]

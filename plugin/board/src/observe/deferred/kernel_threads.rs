@@ -40,15 +40,20 @@ impl KernelThreads {
     pub fn find() -> Result<Self, Stop> {
         let mut found = Self::default();
         found.look_again()?;
-        if found.threads.is_empty() {
+        found.require_some()?;
+        found.start();
+        Ok(found)
+    }
+
+    fn require_some(&self) -> Result<(), Stop> {
+        if self.threads.is_empty() {
             return Err(Stop::Missing(
                 "no kernel threads are to be seen, so work left to them cannot be counted; run outside of \
                  containers, in the machine's own process namespace"
                     .into(),
             ));
         }
-        found.start();
-        Ok(found)
+        Ok(())
     }
 
     /// Takes threads in that came since.
@@ -142,6 +147,12 @@ mod tests {
     }
 
     /// A process of this machine's user may call itself what it likes.
+    #[test]
+    fn a_container_without_kernel_threads_is_a_skip() {
+        let Err(Stop::Missing(reason)) = KernelThreads::default().require_some() else { panic!("none") };
+        assert!(reason.contains("outside of containers"), "{reason}");
+    }
+
     #[test]
     fn only_children_of_kthreadd_count() {
         let place = tempfile::tempdir().expect("temporary directory");

@@ -133,13 +133,18 @@ impl Session for Cycle {
         let private = self.private.take().ok_or_else(|| Stop::Bug("the session has ended".into()))?;
         let mounted = private.still_mounted()?;
         let back = private.leave()?;
-        Ok(vec![
-            // Any other outcome has ended the run already.
-            Condition::new("operations", true, format!("{} times mount, use and umount", self.cycles)),
-            Condition::new("unmounted", mounted == 0, format!("{mounted} mounts are left")),
-            Condition::new("restored", back, "this thread is in its own mount namespace again"),
-        ])
+        Ok(conditions(self.cycles, mounted, back))
     }
+}
+
+fn conditions(cycles: u64, mounted: usize, back: bool) -> Vec<Condition> {
+    let place = if back { "its own" } else { "another" };
+    vec![
+        // Any other outcome has ended the run already.
+        Condition::new("operations", true, format!("{cycles} times mount, use and umount")),
+        Condition::new("unmounted", mounted == 0, format!("{mounted} mounts are left")),
+        Condition::new("restored", back, format!("this thread is in {place} mount namespace")),
+    ]
 }
 
 /// Whether `known`, the text of /proc/filesystems, lists `kind`.
@@ -176,6 +181,33 @@ mod tests {
         assert_eq!(memory_groups(&text(1)), Some(42));
         assert_eq!(memory_groups(&text(0)), None);
         assert_eq!(memory_groups(""), None);
+    }
+
+    #[test]
+    fn each_condition_can_fail() {
+        for (mounted, back, failed) in
+            [(0, true, &[][..]), (1, true, &["unmounted"]), (0, false, &["restored"])]
+        {
+            let found = conditions(9, mounted, back);
+            let names: Vec<&str> = found.iter().filter(|c| !c.pass).map(|c| c.name).collect();
+            assert_eq!(names, failed);
+        }
+    }
+
+    #[test]
+    fn a_mount_that_is_left_is_counted() {
+        std::thread::spawn(|| {
+            let mut cycle = match Cycle::new("ramfs") {
+                Ok(cycle) => cycle,
+                Err(stop) => return assert!(matches!(stop, Stop::Missing(_)), "{stop}"),
+            };
+            cycle.target.mount().expect("as before");
+            let found = cycle.finish().expect("it ends");
+            let failed: Vec<&str> = found.iter().filter(|c| !c.pass).map(|c| c.name).collect();
+            assert_eq!(failed, ["unmounted"]);
+        })
+        .join()
+        .expect("no panic");
     }
 
     #[test]
