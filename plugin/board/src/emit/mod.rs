@@ -5,12 +5,15 @@
 mod cases;
 mod chunks;
 mod kernel_log;
+mod progress;
 mod table;
 mod tsv;
 
 pub use kernel_log::KernelLog;
+pub use progress::{Begun, PlannedArm};
 
 use kernmark_wire::{End, Record, frame};
+use progress::Progress;
 use std::io::{self, Write};
 
 /// How results are written.
@@ -46,7 +49,7 @@ pub struct Emitter {
     out: Box<dyn Write>,
     sequence: u64,
     records: Vec<Record>,
-    progress: bool,
+    progress: Option<Progress>,
 }
 
 impl std::fmt::Debug for Emitter {
@@ -61,6 +64,7 @@ impl std::fmt::Debug for Emitter {
 impl Emitter {
     /// Writes to `out`; with `progress` says on standard error what is going on.
     pub fn new(format: Format, out: Box<dyn Write>, progress: bool) -> Self {
+        let progress = progress.then(Progress::new);
         Self { format, out, sequence: 0, records: Vec::new(), progress }
     }
 
@@ -81,15 +85,22 @@ impl Emitter {
 
     /// Says something to whoever watches.
     pub fn say(&self, line: &str) {
-        if self.progress {
-            eprintln!("kernmark-board: {line}");
+        if let Some(progress) = &self.progress {
+            progress.say(line);
+        }
+    }
+
+    /// Takes down what will be measured, in order.
+    pub fn plan(&self, arms: impl Iterator<Item = PlannedArm>) {
+        if let Some(progress) = &self.progress {
+            progress.plan(arms);
         }
     }
 
     /// Says how far a workload is.
-    pub fn progress(&self, workload: &str, arm: &str, done: u64, total: u64) {
-        if self.progress {
-            eprintln!("kernmark-board: {workload} {arm} sample {}/{total}", done + 1);
+    pub fn progress(&self, sample: Begun<'_>) {
+        if let Some(progress) = &self.progress {
+            progress.begin(sample);
         }
     }
 
@@ -98,6 +109,7 @@ impl Emitter {
     /// # Errors
     /// It cannot be written.
     pub fn end(&mut self, status: &str) -> io::Result<()> {
+        self.progress.iter().for_each(Progress::clear);
         let records = &self.records;
         let text = match self.format {
             Format::Jsonl => frame(self.sequence, &end(self.sequence, status)) + "\n",

@@ -2,7 +2,7 @@
 //! The loops over samples, arms, rounds and operations. The timed parts allocate and print nothing.
 
 use super::{Clock, Disturbances, Timed};
-use crate::emit::{Emitter, median};
+use crate::emit::{Begun, Emitter, median};
 use crate::settle::pause;
 use crate::signals;
 use crate::stop::Stop;
@@ -189,7 +189,8 @@ impl Progress {
                 let mut elsewhere = 0;
                 for sample in samples {
                     session.settle()?;
-                    out.progress(workload.id, plan.arm.id, sample, plan.amount.samples);
+                    let (arm, total) = (plan.arm.id, plan.amount.samples);
+                    out.progress(Begun { workload: workload.id, arm, done: sample, total });
                     let first = usize::try_from(sample * plan.amount.operations).expect("fits in memory");
                     let disturbances = &mut self.disturbances;
                     elsewhere += one_by_one(session.as_mut(), plan, manner.clock, rows, first, disturbances)?;
@@ -277,7 +278,8 @@ fn rounds(
         for round in 1..=count {
             signals::check()?;
             if measured {
-                out.progress(workload.id, plan.arm.id, round - 1, count);
+                let (arm, done) = (plan.arm.id, round - 1);
+                out.progress(Begun { workload: workload.id, arm, done, total: count });
             }
             session.round(clock, round, &mut values)?;
             if measured {

@@ -79,6 +79,9 @@ impl<'a> Ready<'a> {
             emulated: self.asked.emulator || std::process::id() == 1,
         };
         note("after", "machine.steadiness", &interval.sentence(), out)?;
+        if !interval.emulated {
+            note("after", "harness.measured_s", &elapsed.as_secs().to_string(), out)?;
+        }
         for check in interval.conditions() {
             if !check.pass {
                 void.get_or_insert(format!("{}: {}", check.name, check.detail));

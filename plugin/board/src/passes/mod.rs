@@ -36,6 +36,7 @@ pub fn run(asked: &RunArguments, out: &mut Emitter) -> Result<Exit, Stop> {
     let place = Place::take(&asked.place, out)?;
     if !asked.emulator {
         plan::lines(&workloads, asked, uptime()).iter().for_each(|line| out.say(line));
+        out.plan(plan::arms(&workloads, asked));
     }
     let ready = Ready::make(asked, place.cpu, clock, out)?;
     let mut whole = Whole::default();

@@ -3,6 +3,7 @@
 
 use super::{amount, arms_of};
 use crate::cli::RunArguments;
+use crate::emit::PlannedArm;
 use crate::workloads::{Arm, Workload};
 use std::time::Duration;
 
@@ -45,6 +46,19 @@ pub fn lines(workloads: &[&'static Workload], asked: &RunArguments, uptime: Dura
         lines.push(format!("  only when asked for (--arm): {}", left_out.join(", ")));
     }
     lines
+}
+
+/// Every arm with its time.
+pub fn arms(workloads: &[&'static Workload], asked: &RunArguments) -> impl Iterator<Item = PlannedArm> {
+    workloads.iter().flat_map(move |workload| {
+        let own = arms_of(workload, asked);
+        let count = own.len();
+        own.into_iter().map(move |arm| PlannedArm {
+            workload: workload.id,
+            arm: arm.id,
+            seconds: seconds_of(workload, arm, count, asked),
+        })
+    })
 }
 
 /// About how long an arm takes: its own estimate, by as much longer as more is asked for.

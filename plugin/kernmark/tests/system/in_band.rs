@@ -106,13 +106,14 @@ fn as_lava_log(console: &[u8]) -> String {
     text.lines().map(record).collect()
 }
 
-const SHORT: [(&str, &str); 6] = [
+const SHORT: [(&str, &str); 7] = [
     ("WORKLOADS", "control.getppid"),
     ("SAMPLES", "3"),
     ("OPERATIONS", "16"),
     ("POINT", "base-A"),
     ("PROTOCOL", "f00d"),
     ("KEEP_SETTINGS", "yes"),
+    ("SETTLE_S", ""),
 ];
 
 #[test]

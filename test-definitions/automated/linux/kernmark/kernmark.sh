@@ -86,7 +86,8 @@ if [ -n "${BOARD_SHA256}" ]; then
         give_up kernmark-fetch 4 "${BOARD} is not the program with SHA-256 ${BOARD_SHA256}"
 fi
 
-"${BOARD}" run "$@" --format jsonl --output "${RESULTS}"
+# In a log no line can be written over.
+TERM=dumb "${BOARD}" run "$@" --format jsonl --output "${RESULTS}"
 status=$?
 [ -s "${RESULTS}" ] || give_up kernmark-board "${status}" "kernmark-board has left no results"
 

@@ -21,9 +21,9 @@ pub fn render(records: &[Record], status: &str) -> String {
         rows::lines(&rows).iter().for_each(|l| line(l));
         line("");
     }
+    facts(records).iter().for_each(|l| line(l));
     for record in records {
         match record {
-            Record::Fact(f) => line(&format!("{} {}: {} = {}", f.workload, f.arm, f.name, f.value)),
             Record::Calls(calls) => calls_of(calls).iter().for_each(|l| line(l)),
             Record::Returns(r) => line(&format!(
                 "{} {} {}: {} returned NULL {} times, something {} times",
@@ -61,6 +61,21 @@ fn environment(records: &[Record]) -> impl Iterator<Item = &Environment> {
     records.iter().filter_map(|r| if let Record::Environment(e) = r { Some(e) } else { None })
 }
 
+/// One line for each arm.
+fn facts(records: &[Record]) -> Vec<String> {
+    let mut arms: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    for record in records {
+        let Record::Fact(fact) = record else { continue };
+        let arm = (fact.workload.as_str(), fact.arm.as_str());
+        let said = format!("{} {}", fact.name.replace('_', " "), fact.value);
+        match arms.iter_mut().find(|(known, _)| *known == arm) {
+            Some((_, all)) => all.push(said),
+            None => arms.push((arm, vec![said])),
+        }
+    }
+    arms.iter().map(|((workload, arm), all)| format!("{workload} {arm}: {}", all.join(", "))).collect()
+}
+
 fn calls_of(calls: &Calls) -> Vec<String> {
     let of = |(function, caller, count): &(String, String, u64)| {
         let per = *count as f64 / calls.operations.max(1) as f64;
@@ -76,6 +91,11 @@ fn machine(records: &[Record]) -> Vec<String> {
         environment(records)
             .filter(|e| e.key == "machine.steadiness")
             .map(|e| format!("machine: {}", e.value)),
+    );
+    lines.extend(
+        environment(records)
+            .filter(|e| e.key == "harness.measured_s")
+            .map(|e| format!("time: {} s", e.value)),
     );
     let settings: Vec<String> = environment(records)
         .filter(|e| e.when == "before")
@@ -122,7 +142,7 @@ fn missing(records: &[Record]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernmark_wire::Check;
+    use kernmark_wire::{Check, Fact};
 
     fn with_environment(mut records: Vec<Record>, fields: &[(&str, &str)]) -> Vec<Record> {
         for (key, value) in fields {
@@ -147,8 +167,13 @@ mod tests {
                     "full; none is not reachable, this kernel offers full lazy",
                 ),
                 ("memory.total", "16 kB"),
+                ("harness.measured_s", "83"),
             ],
         );
+        for (name, value) in [("nodes", 26), ("dying_at_most", 0)] {
+            let (workload, arm) = ("kernfs.rmdir".into(), "scx-off".into());
+            records.push(Record::Fact(Fact { workload, arm, name: name.into(), value }));
+        }
         records.push(Record::Check(Check {
             workload: String::new(),
             arm: String::new(),
@@ -165,7 +190,9 @@ workload      arm      metric    median     CV          range  samples
 kernfs.rmdir  scx-off  remove    100 ns  0.4 %  100 .. 100 ns        2
               bare     remove  75.00 ns      -       75.00 ns        1
 
+kernfs.rmdir scx-off: nodes 26, dying at most 0
 machine: steady, load 0.1 before
+time: 83 s
 settings: scaling governor performance, was powersave; turbo absent
 caution: clock.gate fail: hpet
 caution: fsnotify.watch ran with preemption full; none is not reachable, this kernel offers full lazy

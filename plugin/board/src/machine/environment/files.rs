@@ -52,6 +52,8 @@ pub const CPU_LINES: &[(&str, &str)] = &[
     ("min_khz", "cpufreq/scaling_min_freq"),
     ("max_khz", "cpufreq/scaling_max_freq"),
     ("base_khz", "cpufreq/base_frequency"),
+    // A read may take milliseconds; records are made outside of timed windows.
+    ("current_khz", "cpufreq/scaling_cur_freq"),
     ("core_throttles", "thermal_throttle/core_throttle_count"),
     ("package_throttles", "thermal_throttle/package_throttle_count"),
     ("core_throttle_ms", "thermal_throttle/core_throttle_total_time_ms"),
