@@ -199,9 +199,6 @@ fn object(file: &str) -> String {
     format!("{stem}.o")
 }
 
-/// At most this many functions are named in a sentence.
-const NAMED: usize = 6;
-
 impl Executed {
     /// Changed functions that ran: by themselves, or merged into a caller that
     /// ran. The second kind is also named by [`Executed::through_callers`],
@@ -233,66 +230,12 @@ impl Executed {
     pub fn summary(&self) -> String {
         format!("executed: {} of {} changed functions", self.executed(), self.changed())
     }
-
-    /// The sentence of a reply, e.g. `Executed: 7 of the 8 functions you
-    /// change; not kernfs_drain()`. One line, to be wrapped by the report.
-    pub fn sentence(&self) -> String {
-        let (ran, all) = (self.executed(), self.changed());
-        if all == 0 {
-            let files: Vec<&str> = self.outside_functions.iter().map(|(file, _)| file.as_str()).collect();
-            return if files.is_empty() {
-                "Executed: you change no function".to_owned()
-            } else {
-                format!("Executed: you change no function, only what is around them in {}", list(&files, ""))
-            };
-        }
-        let mut sentence = match (ran, all) {
-            (1, 1) => "Executed: the one function you change".to_owned(),
-            (0, 1) => "Executed: not the one function you change".to_owned(),
-            (0, _) => format!("Executed: none of the {all} functions you change"),
-            (2, 2) => "Executed: both functions you change".to_owned(),
-            _ if ran == all => format!("Executed: all {all} functions you change"),
-            _ => format!("Executed: {ran} of the {all} functions you change"),
-        };
-        let named = |wanted: fn(&FunctionFate) -> bool| -> Vec<&str> {
-            self.functions.iter().filter(|f| wanted(f)).map(|f| f.changed.function.as_str()).collect()
-        };
-        let kinds: [(&str, Vec<&str>); 4] = [
-            ("not", named(|f| f.fate == Fate::NotExecuted)),
-            ("not compiled:", named(|f| f.fate == Fate::NotCompiled)),
-            (
-                "merged into callers that did not run, or unused:",
-                named(|f| f.fate == Fate::Inlined && !f.ran()),
-            ),
-            ("not observable:", named(|f| f.fate == Fate::Unknown)),
-        ];
-        for (words, names) in kinds.iter().filter(|(_, names)| !names.is_empty()) {
-            sentence.push_str(&format!("; {words} {}", list(names, "()")));
-        }
-        let merged = self.through_callers();
-        if !merged.is_empty() {
-            let pairs: Vec<String> =
-                merged.iter().map(|(function, caller)| format!("{function}() in {caller}()")).collect();
-            let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
-            sentence.push_str(&format!("; counted as part of a caller that ran: {}", list(&pairs, "")));
-        }
-        sentence
-    }
 }
 
 impl FunctionFate {
     /// Ran by itself or merged into a caller that ran.
     pub fn ran(&self) -> bool {
         self.fate == Fate::Executed || (self.fate == Fate::Inlined && !self.executed_callers.is_empty())
-    }
-}
-
-/// `a(), b() and 3 more`.
-fn list(names: &[&str], suffix: &str) -> String {
-    let shown: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name}{suffix}")).collect();
-    match names.len().saturating_sub(NAMED) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
