@@ -47,7 +47,7 @@ pub fn file_system_images() -> Vec<FileSystemImage> {
     runners::file_systems(&cache(), &Interrupt::default()).expect("the mkfs programs are installed")
 }
 
-fn cache() -> Cache {
+pub fn cache() -> Cache {
     Cache::open(None, |name| std::env::var_os(name).map(PathBuf::from)).expect("there is a cache")
 }
 
