@@ -2,6 +2,10 @@
 //! The cache: everything expensive, outside git. An entry appears by a rename
 //! when it is complete; what an interrupted run left behind is removed.
 
+mod seal;
+
+pub use seal::{is_sealed, seal};
+
 use crate::interrupt::Interrupt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -113,7 +117,7 @@ impl Cache {
     ///
     /// # Errors
     /// The lock file cannot be made, or somebody asked to stop.
-    pub fn lock(&self, kind: &str, key: &str, interrupt: &Interrupt) -> Result<Locked, CacheError> {
+    fn lock(&self, kind: &str, key: &str, interrupt: &Interrupt) -> Result<Locked, CacheError> {
         let place = self.root.join("locks").join(format!("{kind}-{key}"));
         let lock = lock_file(&place)?;
         let started = Instant::now();
@@ -136,6 +140,36 @@ impl Cache {
             }
             std::thread::sleep(LOCK_POLL);
         }
+    }
+
+    /// Entry `key` of `kind`: the one that is there when it is `intact`, else the one that `make` publishes.
+    ///
+    /// # Errors
+    /// As [`Cache::lock`], and those of `make`.
+    pub fn ensure<E: From<CacheError>>(
+        &self,
+        (kind, key): (&str, &str),
+        interrupt: &Interrupt,
+        intact: impl Fn(&Path) -> bool,
+        make: impl FnOnce() -> Result<(), E>,
+    ) -> Result<PathBuf, E> {
+        let place = self.entry(kind, key);
+        if intact(&place) {
+            return Ok(place);
+        }
+        let _lock = self.lock(kind, key, interrupt)?;
+        if intact(&place) {
+            return Ok(place);
+        }
+        if place.symlink_metadata().is_ok() {
+            (self.announce)(&format!(
+                "{} is not as it was made (copied, restored from a backup, or damaged); making it again",
+                place.display()
+            ));
+            remove_whole(&place).map_err(|e| at(&place, e))?;
+        }
+        make()?;
+        Ok(place)
     }
 
     /// A new scratch directory.

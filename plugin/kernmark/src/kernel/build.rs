@@ -101,13 +101,9 @@ impl<'a> Builder<'a> {
     /// A symbol of the fragment is not had.
     pub fn configure(&self) -> Result<String, BuildError> {
         let key = self.key(&["config"]);
-        let place = self.cache.entry("configs", &key);
-        if !place.is_dir() {
-            let _lock = self.cache.lock("configs", &key, self.interrupt)?;
-            if !place.is_dir() {
-                self.make_config(&key)?;
-            }
-        }
+        let place = self
+            .cache
+            .ensure(("configs", &key), self.interrupt, cache::is_sealed, || self.make_config(&key))?;
         let config = image::text(&place.join(CONFIG))?;
         let not_had = self.configuration.not_had(&config);
         if not_had.is_empty() { Ok(config) } else { Err(BuildError::Config { symbols: not_had }) }
@@ -134,6 +130,7 @@ impl<'a> Builder<'a> {
             &entry.join(CONFIG),
             &read_result(&result.join(CONFIG), "the configuration", "config")?,
         )?;
+        cache::seal(&entry)?;
         self.cache.publish(&entry, "configs", key)?;
         Ok(())
     }
@@ -145,13 +142,14 @@ impl<'a> Builder<'a> {
     pub fn base(&self, progress: &mut dyn FnMut(Progress)) -> Result<Build, BuildError> {
         let config = self.configure()?;
         let key = self.base_key(&config);
-        let place = self.cache.entry("bases", &key);
-        if !place.is_dir() {
-            let _lock = self.cache.lock("bases", &key, self.interrupt)?;
-            if !place.is_dir() {
-                self.build_base(&config, &key, progress)?;
-            }
-        }
+        let intact = |place: &Path| {
+            // The tree was looked at when it was opened.
+            let witness = fs::read_to_string(place.join(WITNESS)).unwrap_or_default();
+            cache::is_sealed(&place.join("image")) && witness == self.witness(&self.tree.witness, place)
+        };
+        let place = self
+            .cache
+            .ensure(("bases", &key), self.interrupt, intact, || self.build_base(&config, &key, progress))?;
         image::load(&place.join("image"), &self.tree.title, None, ("base", 0))
     }
 
@@ -185,7 +183,8 @@ impl<'a> Builder<'a> {
             cache::remove_whole(&image).map_err(|e| cache::at(&image, e))?;
         }
         take_result(&result, &image, "base")?;
-        cache::write_whole(&unfinished.join(WITNESS), self.witness(&unfinished).as_bytes())?;
+        let witness = self.witness(&self.tree.witness, &unfinished);
+        cache::write_whole(&unfinished.join(WITNESS), witness.as_bytes())?;
         self.cache.publish(&unfinished, "bases", key)?;
         Ok(())
     }
@@ -224,14 +223,11 @@ impl<'a> Builder<'a> {
         for (count, label) in counts {
             let diffs: Vec<&str> = series.patches[..*count].iter().map(|p| p.diff_sha256.as_str()).collect();
             let key = self.key(&["patched", &base.config, &diffs.join("\n")]);
-            let place = self.cache.entry("images", &key);
-            if !place.is_dir() {
-                let _lock = self.cache.lock("images", &key, self.interrupt)?;
-                if !place.is_dir() {
-                    let side = Side { series, count: *count, label, key: &key };
-                    self.build_patched(base, &side, layers, &mut |p| progress(label, p))?;
-                }
-            }
+            let intact = |place: &Path| cache::is_sealed(place) && cache::is_sealed(&place.join("image"));
+            let place = self.cache.ensure(("images", &key), self.interrupt, intact, || {
+                let side = Side { series, count: *count, label, key: &key };
+                self.build_patched(base, &side, layers, &mut |p| progress(label, p))
+            })?;
             let mut build =
                 image::load(&place.join("image"), &self.tree.title, Some(&base.config), (label, *count))?;
             build.tampered = image::text(&place.join(TAMPERED))?.lines().map(str::to_owned).collect();
@@ -275,6 +271,7 @@ impl<'a> Builder<'a> {
         fs::create_dir(&entry).map_err(|e| cache::at(&entry, e))?;
         take_result(&result, &entry.join("image"), side.label)?;
         cache::write_whole(&entry.join(TAMPERED), tampered.join("\n").as_bytes())?;
+        cache::seal(&entry)?;
         self.cache.publish(&entry, "images", side.key)?;
         if !tampered.is_empty() {
             // The next patch starts afresh: what this build left behind could change it.
@@ -290,12 +287,14 @@ impl<'a> Builder<'a> {
     pub fn check_base(&self, base: &Build) -> Result<(), BuildError> {
         let place = self.cache.entry("bases", &self.base_key(&base.config));
         let expected = image::text(&place.join(WITNESS))?;
-        if self.witness(&place) == expected { Ok(()) } else { Err(BuildError::BaseChanged { place }) }
+        let now = self.witness(&witness(&self.tree.path), &place);
+        let same = now == expected && cache::is_sealed(&place.join("image"));
+        if same { Ok(()) } else { Err(BuildError::BaseChanged { place }) }
     }
 
-    fn witness(&self, base: &Path) -> String {
-        let parts = [&self.tree.path, &base.join("output"), &base.join("image")];
-        parts.map(|part| witness(part)).join("\n")
+    /// What the system says of source and output.
+    fn witness(&self, tree: &str, base: &Path) -> String {
+        format!("{tree}\n{}", witness(&base.join("output")))
     }
 
     /// Runs make to its end, good or bad.

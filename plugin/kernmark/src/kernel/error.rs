@@ -76,8 +76,8 @@ pub enum BuildError {
     },
     /// The cached base is not what was built.
     #[error(
-        "the base in the cache changed since it was built; nothing measured with it counts. \
-         Remove {} and start again", place.display()
+        "the base in the cache changed while it was used ({}); nothing measured with it counts. \
+         Start again: it is built anew", place.display()
     )]
     BaseChanged {
         /// The entry.

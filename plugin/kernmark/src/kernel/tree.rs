@@ -5,6 +5,7 @@
 mod content;
 
 use super::error::BuildError;
+use super::layers::witness;
 use crate::cache::{self, Cache};
 use crate::interrupt::Interrupt;
 use crate::sandbox::{Limits, Sandbox, give_to_sandbox};
@@ -35,11 +36,17 @@ pub enum TreeSource {
     },
 }
 
+/// Parts of an entry.
+const SOURCE: &str = "source";
+const WITNESS: &str = "witness";
+
 /// An unpacked source tree in the cache. Nobody writes to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// The top of the tree.
     pub path: PathBuf,
+    /// What the system said of every file when it was unpacked.
+    pub witness: String,
     /// Content key: equal keys, equal trees.
     pub key: String,
     /// For a person: `linux-source-6.12 6.12.117-1`, or a commit.
@@ -114,29 +121,35 @@ impl TreeSource {
     /// It cannot be read or unpacked.
     pub fn unpack(&self, cache: &Cache, interrupt: &Interrupt) -> Result<Tree, BuildError> {
         let key = self.key(cache, interrupt)?;
-        let place = cache.entry("trees", &key);
-        if !place.is_dir() {
-            let _lock = cache.lock("trees", &key, interrupt)?;
-            if !place.is_dir() {
-                let scratch = cache.scratch()?;
-                let made = scratch.path().join("tree");
-                fs::create_dir(&made).map_err(|e| cache::at(&made, e))?;
-                give_to_sandbox(&made).map_err(|e| cache::at(&made, e))?;
-                self.unpack_into(&made, interrupt)?;
-                if !made.join("Kbuild").is_file() {
-                    return Err(BuildError::NoTree(format!("{} holds no kernel source", self.title())));
-                }
-                if let Self::Directory(path) = self {
-                    self.require_unchanged(path, cache, interrupt, &key)?;
-                }
-                cache.publish(&made, "trees", &key)?;
-            }
-        }
+        let witness_of = |entry: &Path| fs::read_to_string(entry.join(WITNESS)).unwrap_or_default();
+        let intact = |entry: &Path| entry.is_dir() && witness(&entry.join(SOURCE)) == witness_of(entry);
+        let place =
+            cache.ensure(("sources", &key), interrupt, intact, || self.make(&key, cache, interrupt))?;
         let commit = match self {
             Self::Git { commit, .. } => Some(commit.clone()),
             Self::Archive(_) | Self::Directory(_) => None,
         };
-        Ok(Tree { path: place, key, title: self.title(), commit })
+        let witness = witness_of(&place);
+        Ok(Tree { path: place.join(SOURCE), witness, key, title: self.title(), commit })
+    }
+
+    /// Makes the entry.
+    fn make(&self, key: &str, cache: &Cache, interrupt: &Interrupt) -> Result<(), BuildError> {
+        let scratch = cache.scratch()?;
+        let entry = scratch.path().join("entry");
+        let source = entry.join(SOURCE);
+        fs::create_dir_all(&source).map_err(|e| cache::at(&source, e))?;
+        give_to_sandbox(&source).map_err(|e| cache::at(&source, e))?;
+        self.unpack_into(&source, interrupt)?;
+        if !source.join("Kbuild").is_file() {
+            return Err(BuildError::NoTree(format!("{} holds no kernel source", self.title())));
+        }
+        if let Self::Directory(path) = self {
+            self.require_unchanged(path, cache, interrupt, key)?;
+        }
+        cache::write_whole(&entry.join(WITNESS), witness(&source).as_bytes())?;
+        cache.publish(&entry, "sources", key)?;
+        Ok(())
     }
 
     fn unpack_into(&self, place: &Path, interrupt: &Interrupt) -> Result<(), BuildError> {
@@ -336,7 +349,13 @@ mod tests {
         let place = tempfile::tempdir().expect("temporary directory");
         fs::write(place.path().join("in"), "text").expect("writable");
         std::os::unix::fs::symlink("/etc/passwd", place.path().join("link")).expect("writable");
-        let tree = Tree { path: place.path().into(), key: String::new(), title: String::new(), commit: None };
+        let tree = Tree {
+            path: place.path().into(),
+            witness: String::new(),
+            key: String::new(),
+            title: String::new(),
+            commit: None,
+        };
         assert_eq!(tree.read("in").as_deref(), Some("text"));
         for outside in ["../etc/passwd", "/etc/passwd", "link", "none"] {
             assert_eq!(tree.read(outside), None, "{outside}");

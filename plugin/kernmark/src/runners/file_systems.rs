@@ -62,13 +62,9 @@ fn image(recipe: &Recipe, cache: &Cache, interrupt: &Interrupt) -> Result<FileSy
         return Err(RunnerError::ProgramMissing { program: recipe.program, package: recipe.package });
     }
     let key = hex(&Sha256::digest(format!("{RECIPE}\0{SIZE}\0{}", recipe.script))[..12]);
-    let place = cache.entry("file-systems", &key);
-    if !place.is_dir() {
-        let _lock = cache.lock("file-systems", &key, interrupt)?;
-        if !place.is_dir() {
-            make(recipe, cache, &key, interrupt)?;
-        }
-    }
+    let place = cache.ensure(("file-systems", &key), interrupt, cache::is_sealed, || {
+        make(recipe, cache, &key, interrupt)
+    })?;
     let file = place.join(recipe.name);
     let packed = fs::read(&file).map_err(|e| cache::at(&file, e))?;
     Ok(FileSystemImage { name: recipe.name, packed })
@@ -93,6 +89,7 @@ fn make(recipe: &Recipe, cache: &Cache, key: &str, interrupt: &Interrupt) -> Res
     let entry = scratch.path().join("entry");
     fs::create_dir(&entry).map_err(host)?;
     cache::write_whole(&entry.join(recipe.name), &packed)?;
+    cache::seal(&entry)?;
     cache.publish(&entry, "file-systems", key)?;
     Ok(())
 }

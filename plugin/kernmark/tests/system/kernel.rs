@@ -43,7 +43,7 @@ impl Place {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
         let cache = Cache::open(Some(directory.path()), |_| None).expect("writable");
-        for kind in ["trees", "bases", "configs"] {
+        for kind in ["sources", "bases", "configs"] {
             let shared = shared().cache.entry(kind, "");
             std::os::unix::fs::symlink(shared, directory.path().join(kind)).expect("writable");
         }
@@ -290,4 +290,14 @@ fn two_that_start_at_once_do_not_disturb_each_other() {
         (configure(), other.join().expect("no panic"))
     });
     assert_eq!(first, second);
+}
+
+#[test]
+fn a_damaged_image_is_built_again() {
+    let place = Place::new();
+    let first = place.build(&case("one-lock")).expect("builds").remove(0).0;
+    let whole = std::fs::read(&first.image).expect("readable");
+    std::fs::write(&first.image, &whole[..whole.len() / 2]).expect("writable");
+    let again = place.build(&case("one-lock")).expect("builds").remove(0).0;
+    assert_eq!(std::fs::read(&again.image).expect("readable"), whole);
 }

@@ -119,5 +119,18 @@ fn what_is_no_kernel_source_is_refused_and_not_kept() {
         let error = source.unpack(&place.cache, &Interrupt::default()).expect_err("no source").to_string();
         assert!(error.contains(name) && error.contains(expected), "{error}");
     }
-    assert!(!place.cache.entry("trees", "").exists());
+    assert!(!place.cache.entry("sources", "").exists());
+}
+
+#[test]
+fn a_source_that_was_touched_in_the_cache_is_unpacked_again() {
+    let place = Place::new();
+    let first = place.unpack(&place.tree(), None);
+    let file = first.path.join("fs/a.c");
+    let times = std::fs::metadata(&file).and_then(|m| m.modified()).expect("a time");
+    std::fs::write(&file, "eno").expect("writable");
+    std::fs::File::options().write(true).open(&file).and_then(|f| f.set_modified(times)).expect("ours");
+    assert_eq!(first.read("fs/a.c").as_deref(), Some("eno"));
+    let again = place.unpack(&place.tree(), None);
+    assert_eq!((again.key.as_str(), again.read("fs/a.c").as_deref()), (first.key.as_str(), Some("one")));
 }

@@ -130,10 +130,10 @@ fn an_interrupt_in_each_early_phase_loses_nothing_and_leaves_no_process() {
     let whole = machine::cache();
     let cache = place.path().join("cache");
     let entries = |kind: &str| std::fs::read_dir(cache.join(kind)).map_or(0, |d| d.flatten().count());
-    let whole_trees = std::fs::read_dir(whole.root().join("trees")).expect("readable").count();
+    let whole_trees = std::fs::read_dir(whole.root().join("sources")).expect("readable").count();
     for (phase, trees, configs) in [("kernel source", 0, 0), ("configuration", 1, 0), ("base kernel", 1, 1)] {
-        if trees == 1 && entries("trees") == 0 {
-            for kind in ["trees", "hashes"] {
+        if trees == 1 && entries("sources") == 0 {
+            for kind in ["sources", "hashes"] {
                 std::fs::create_dir_all(cache.join(kind)).expect("writable");
                 for entry in std::fs::read_dir(whole.root().join(kind)).expect("readable").flatten() {
                     let link = cache.join(kind).join(entry.file_name());
@@ -147,7 +147,7 @@ fn an_interrupt_in_each_early_phase_loses_nothing_and_leaves_no_process() {
         let (code, said) = interrupted_in(phase, &cache, place.path());
         assert_eq!(code, Some(3), "{phase}: {said}");
         assert!(said.contains("interrupted; the same command continues"), "{phase}: {said}");
-        assert!(entries("trees") == trees && entries("configs") == configs, "{phase}: only what is whole");
+        assert!(entries("sources") == trees && entries("configs") == configs, "{phase}: only what is whole");
         assert_eq!((entries("scratch"), entries("bases")), (0, 0), "{phase}");
         assert_eq!(working_in(place.path()), Vec::<String>::new(), "{phase}");
     }
