@@ -17,6 +17,8 @@ mod kernel;
 mod kernel_trees;
 #[path = "system/machine.rs"]
 mod machine;
+#[path = "system/plans.rs"]
+mod plans;
 #[path = "system/runner.rs"]
 mod runner;
 #[path = "system/runner_hostile.rs"]

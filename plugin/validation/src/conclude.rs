@@ -5,7 +5,11 @@
 use crate::builds::BuildRecord;
 use crate::calls::{call_changes, return_counts};
 use crate::changed::Executed;
-use crate::compare::{ComparisonFile, ExecutedCount, Point, Values, compare_path, growth, median, sizes};
+use crate::compare::time::{Calibration, failed_conditions};
+use crate::compare::{
+    Comparison, ComparisonFile, ExecutedCount, Point, Values, compare_path, compare_time, gates_named,
+    growth, median, path_orders, sizes,
+};
 use crate::deferred::deferred_work;
 use crate::findings::{BootMedian, Distribution, Findings, Provenance};
 use crate::mail::Series;
@@ -55,16 +59,18 @@ pub struct BootLog<'a> {
 pub fn conclude(known: Known, boots: &[BootLog<'_>], observed: &[(&str, &PointLog)]) -> Findings {
     let Known { series, plan, builds, executed, incidents, .. } = known;
     let points = points(&plan, boots);
-    let comparisons = compare_path(&plan, &points);
+    let comparisons = comparisons(&plan, boots, &points);
     let base_log = boots.first().map(|b| b.log);
     let growth = growth(&plan, &points, &comparisons, &base_log.map(sizes).unwrap_or_default());
-    let count = ExecutedCount {
+    // Builds that are not made of patches change no function that could be named.
+    let count = (!series.patches.is_empty()).then(|| ExecutedCount {
         changed: executed.changed(),
         compiled: executed.compiled(),
         executed: executed.executed(),
         not_executed: executed.not_executed().into_iter().map(str::to_owned).collect(),
-    };
-    let verdict = decide(&plan, &comparisons, &growth, &incidents, Some(&count));
+    });
+    let verdict = decide(&plan, &comparisons, &growth, &incidents, count.as_ref());
+    let (reductions, mechanism, recovery) = path_orders(&plan, &points);
     let logs = observed_by_build(&builds, observed).unwrap_or_default();
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.id.as_str()).collect();
     let mut not_available = named_by_logs(observed);
@@ -74,10 +80,10 @@ pub fn conclude(known: Known, boots: &[BootLog<'_>], observed: &[(&str, &PointLo
         comparison: ComparisonFile {
             version: 1,
             comparisons,
-            executed: Some(count),
-            reductions: Vec::new(),
-            mechanism: Vec::new(),
-            recovery: Vec::new(),
+            executed: count,
+            reductions,
+            mechanism,
+            recovery,
         },
         verdict,
         call_changes: workloads.iter().flat_map(|w| call_changes(w, &logs)).collect(),
@@ -106,6 +112,34 @@ pub fn conclude(known: Known, boots: &[BootLog<'_>], observed: &[(&str, &PointLo
     }
 }
 
+/// Every contrast by the rules of the plan's kind of evidence.
+fn comparisons(plan: &Plan, boots: &[BootLog<'_>], points: &[Point]) -> Vec<Comparison> {
+    match plan.evidence {
+        Evidence::Path => compare_path(plan, points),
+        Evidence::Time => {
+            let logs: Vec<(&str, &str, &PointLog)> = boots
+                .iter()
+                .zip(points)
+                .map(|(boot, point)| (boot.name, point.build.as_str(), boot.log))
+                .collect();
+            let gates = plan.gates.as_deref().and_then(gates_named);
+            compare_time(points, gates, &calibration(plan, &logs))
+        }
+    }
+}
+
+/// What was frozen about the board, with the conditions that did not hold.
+fn calibration(plan: &Plan, logs: &[(&str, &str, &PointLog)]) -> Calibration {
+    let primaries = plan.policy.primaries.clone();
+    let Some(time) = &plan.time else { return Calibration { primaries, ..Calibration::default() } };
+    Calibration {
+        histories: time.histories.clone(),
+        primaries,
+        rules: time.rules,
+        failed: failed_conditions(logs, &time.rules),
+    }
+}
+
 /// Observations that could not be made, as the logs of untimed boots name them: (what, reason).
 pub fn named_by_logs(observed: &[(&str, &PointLog)]) -> Vec<(String, String)> {
     let of = |(label, log): &(&str, &PointLog)| -> Vec<(String, String)> {
@@ -116,7 +150,8 @@ pub fn named_by_logs(observed: &[(&str, &PointLog)]) -> Vec<(String, String)> {
     observed.iter().flat_map(of).collect()
 }
 
-fn points(plan: &Plan, boots: &[BootLog<'_>]) -> Vec<Point> {
+/// The boots of a plan as the comparison takes them.
+pub fn points(plan: &Plan, boots: &[BootLog<'_>]) -> Vec<Point> {
     let planned = plan.points();
     boots
         .iter()
@@ -127,9 +162,9 @@ fn points(plan: &Plan, boots: &[BootLog<'_>]) -> Vec<Point> {
                 point: boot.name.to_owned(),
                 build: plan.builds[place.build].label.clone(),
                 boot: boot.index as u64,
-                seed: Some(place.seed),
+                seed: (plan.evidence == Evidence::Path).then_some(place.seed),
             };
-            Some(to_point(boot.log, &identity, Evidence::Path))
+            Some(to_point(boot.log, &identity, plan.evidence))
         })
         .collect()
 }

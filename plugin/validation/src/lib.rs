@@ -5,12 +5,14 @@
 //! randomness. Every stage takes values and returns values that serialise to
 //! one file of the bundle, so that any stage can be redone from its input.
 
+pub mod attribution;
 pub mod builds;
 pub mod calls;
 pub mod changed;
 pub mod compare;
 pub mod conclude;
 pub mod deferred;
+pub mod experiment;
 pub mod findings;
 pub mod mail;
 pub mod plan;

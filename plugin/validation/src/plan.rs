@@ -2,6 +2,8 @@
 //! Series and settings to a plan: which builds, which order, which numbers
 //! decide; hashed before the first boot (invariant 3).
 
+use crate::builds::IdentityField;
+use crate::compare::time::{History, TimeRules};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,6 +28,45 @@ pub struct Plan {
     pub workloads: Vec<PlannedWorkload>,
     /// Thresholds.
     pub policy: Policy,
+    /// Rule set of the report view; that of each workload where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gates: Option<String>,
+    /// How the build that costs is found.
+    #[serde(default, skip_serializing_if = "Attribution::is_every_build")]
+    pub attribution: Attribution,
+    /// `time` evidence: rules and what was known of the board before the first boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimePlan>,
+}
+
+/// What is frozen of a `time` experiment beside its order (statistics.md 3.5).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TimePlan {
+    /// The board.
+    pub board: String,
+    /// Every limit of the verdict.
+    pub rules: TimeRules,
+    /// Spread of the board by `workload metric`, from boots before this experiment.
+    pub histories: std::collections::BTreeMap<String, History>,
+}
+
+/// How the build that costs is found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attribution {
+    /// Every build is booted.
+    #[default]
+    EveryBuild,
+    /// First the ends; then the middle of every part that changes something, until each part is
+    /// one build.
+    Bisection,
+}
+
+impl Attribution {
+    /// Whether this is the default.
+    pub fn is_every_build(&self) -> bool {
+        *self == Self::EveryBuild
+    }
 }
 
 /// The two kinds of evidence, never mixed (statistics.md 3.10).
@@ -45,6 +86,48 @@ pub struct PlannedBuild {
     pub label: String,
     /// How many patches of the series are applied.
     pub patches: u32,
+    /// What it is made of, where that is not so many patches of the series on the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<PlannedSource>,
+}
+
+/// What a build is made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedSource {
+    /// Commit it starts from, 40 hex digits; the base of the experiment where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// SHA-256 of each diff, in the order in which they are applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<String>,
+    /// Lines of its .config that are its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config: Vec<String>,
+    /// SHA-256 of an image that was there already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_sha256: Option<String>,
+    /// What may differ from the first build beside the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_differ: Vec<IdentityField>,
+}
+
+impl std::fmt::Display for PlannedSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(
+            self.commit.as_ref().map(|c| format!("commit {}", c.chars().take(12).collect::<String>())),
+        );
+        parts.extend(
+            self.image_sha256.as_ref().map(|i| format!("image {}", i.chars().take(12).collect::<String>())),
+        );
+        match self.patches.len() {
+            0 => {}
+            1 => parts.push("1 patch".into()),
+            n => parts.push(format!("{n} patches")),
+        }
+        parts.extend(self.config.iter().cloned());
+        if parts.is_empty() { f.write_str("the base") } else { f.write_str(&parts.join(", ")) }
+    }
 }
 
 /// One workload of the plan.
@@ -103,6 +186,11 @@ impl Plan {
         points
     }
 
+    /// Whether every build is the base with so many patches of one series.
+    pub fn is_of_series(&self) -> bool {
+        self.builds.iter().all(|b| b.source.is_none())
+    }
+
     /// SHA-256 over the plan without its experiment name, lower-case hex.
     /// Stored in every point; a point with another hash is refused.
     pub fn protocol_sha256(&self) -> String {
@@ -145,7 +233,7 @@ mod tests {
             builds: ["base", "1/2", "2/2"]
                 .iter()
                 .enumerate()
-                .map(|(n, l)| PlannedBuild { label: (*l).into(), patches: n as u32 })
+                .map(|(n, l)| PlannedBuild { label: (*l).into(), patches: n as u32, source: None })
                 .collect(),
             order: palindrome(3),
             seeds: vec![1, 2],
@@ -156,6 +244,9 @@ mod tests {
                 metric_bounds_percent: [("kernfs.rmdir create".to_owned(), 0.27)].into(),
                 primaries: vec![],
             },
+            gates: None,
+            attribution: Attribution::EveryBuild,
+            time: None,
         }
     }
 
@@ -175,6 +266,23 @@ mod tests {
         let mut relaxed = plan();
         relaxed.policy.threshold_percent = 6.0;
         assert_ne!(a.protocol_sha256(), relaxed.protocol_sha256());
+        let mut other = plan();
+        other.builds[1].source =
+            Some(PlannedSource { config: vec!["CONFIG_HZ=1000".into()], ..Default::default() });
+        assert_ne!(a.protocol_sha256(), other.protocol_sha256());
+        assert!(a.is_of_series() && !other.is_of_series());
+    }
+
+    /// What is not said takes no room: plans written before it could be said keep their hash.
+    #[test]
+    fn a_plan_of_a_series_has_only_the_fields_it_always_had() {
+        let text = serde_json::to_string(&plan()).expect("finite");
+        assert!(
+            ["\"source\"", "\"gates\"", "\"attribution\"", "\"time\""]
+                .iter()
+                .all(|field| !text.contains(field)),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Comparison and policy to the verdict on a series: `verdict.json`.
 
+mod blame;
 mod decide;
 
 pub use decide::decide;
@@ -70,6 +71,10 @@ pub enum Incident {
 pub struct Culprit {
     /// Label of the build that first has the patch.
     pub build: String,
+    /// Label of the last build before it that was measured, where that is not the one before: the
+    /// patches between are not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
     /// Workload id.
     pub workload: String,
     /// Metric with its arm as prefix.

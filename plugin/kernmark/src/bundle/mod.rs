@@ -13,6 +13,7 @@ pub use verify::{Verified, verify};
 use crate::cache::{CacheError, user_mode, write_whole};
 use crate::exit::Failure;
 use kernmark_validation::builds::BuildsFile;
+use kernmark_validation::experiment::{Experiment, patch_file};
 use kernmark_validation::findings::Findings;
 use kernmark_validation::mail::{Series, SeriesFile};
 use kernmark_validation::plan::Plan;
@@ -25,6 +26,8 @@ use std::sync::Arc;
 
 const SERIES: &str = "series.json";
 const PLAN: &str = "plan.json";
+/// The experiment as a person would write it; `kernmark experiment resume` reads it.
+pub const EXPERIMENT: &str = "experiment.yaml";
 const BUILDS: &str = "builds.json";
 const COMPARISON: &str = "comparison.json";
 const VERDICT: &str = "verdict.json";
@@ -187,6 +190,21 @@ impl Bundle {
         file::write(&self.path.join(PLAN), plan)
     }
 
+    /// Writes the experiment that makes the plan, and the patches of it that are not of the series.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write_experiment(
+        &self,
+        experiment: &Experiment,
+        other_patches: &[(String, String)],
+    ) -> Result<(), BundleError> {
+        for (path, diff) in other_patches {
+            write_whole(&self.path.join(path), diff.as_bytes())?;
+        }
+        Ok(write_whole(&self.path.join(EXPERIMENT), experiment.text().as_bytes())?)
+    }
+
     /// Writes the record of all builds.
     ///
     /// # Errors
@@ -242,7 +260,7 @@ impl Bundle {
         let directory = self.path.join("patches");
         std::fs::create_dir_all(&directory).map_err(|e| crate::cache::at(&directory, e))?;
         for patch in &series.patches {
-            let path = directory.join(format!("{:04}.patch", patch.index));
+            let path = self.path.join(patch_file(patch.index));
             write_whole(&path, patch.diff.as_bytes())?;
         }
         Ok(())
@@ -286,6 +304,7 @@ pub fn templates(directory: Option<&Path>) -> Result<Templates, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernmark_validation::experiment::{Draft, draft};
 
     #[test]
     fn an_unfinished_bundle_says_so() {
@@ -311,6 +330,8 @@ mod tests {
         let findings: Findings = serde_json::from_str(FINISHED).expect("a fixture");
         let bundle = Bundle::create(place).expect("writable");
         bundle.freeze(&findings.series, &findings.plan).expect("writable");
+        let drafted = draft(&Draft { repeats: 3, ..Draft::default() }, &findings.series);
+        bundle.write_experiment(&drafted, &[]).expect("writable");
         bundle.write_builds(&builds_file(&findings)).expect("writable");
         bundle.finish(&findings, &Templates::default()).expect("writable");
         (bundle, findings)

@@ -6,7 +6,10 @@
 use super::manifest::Manifest;
 use super::{Bundle, BundleError, file};
 use crate::runners::{Outcome, StoredPoint, broken_repeats, judge, read_point};
-use kernmark_validation::conclude::{BootLog, Known, conclude, named_by_logs};
+use kernmark_validation::attribution::{self, next_builds};
+use kernmark_validation::builds::BuildRecord;
+use kernmark_validation::compare::Point;
+use kernmark_validation::conclude::{self, BootLog, Known, conclude, named_by_logs};
 use kernmark_validation::findings::Findings;
 use kernmark_validation::plan::hex;
 use kernmark_validation::report::{FORMATS, Templates};
@@ -58,12 +61,15 @@ pub fn verify(bundle: &Bundle, templates: &Templates) -> Result<Verified, Bundle
     let booted: Vec<usize> = planned
         .iter()
         .enumerate()
-        .filter(|(_, p)| findings.builds.get(p.build).is_some_and(|b| b.same_image_as.is_none()))
+        .filter(|(_, p)| record_at(&findings, p.build).is_some_and(|b| b.same_image_as.is_none()))
         .map(|(at, _)| at + 1)
         .collect();
     let points = found.boots(bundle, "points", &booted, &findings);
-    let labels: Vec<usize> = (1..=findings.builds.len()).collect();
-    let observations = found.boots(bundle, "observations", &labels, &findings);
+    let made: Vec<usize> = (0..findings.plan.builds.len())
+        .filter(|at| record_at(&findings, *at).is_some())
+        .map(|at| at + 1)
+        .collect();
+    let observations = found.boots(bundle, "observations", &made, &findings);
     found.order(&findings, &points, &observations);
     found.initramfs(bundle, &points)?;
     found.numbers(&findings, &points, &observations);
@@ -120,7 +126,6 @@ impl Verified {
     fn order(&mut self, findings: &Findings, points: &[Boot], observations: &[Boot]) {
         let planned = findings.plan.points();
         let mut problems = Vec::new();
-        let images: Vec<&str> = findings.builds.iter().map(|b| b.image_sha256.as_str()).collect();
         for boot in points.iter().chain(observations) {
             let record = &boot.point.record;
             if record.boot.protocol != findings.protocol_sha256 {
@@ -130,7 +135,7 @@ impl Verified {
         for boot in points {
             let record = &boot.point.record;
             let Some(place) = planned.get(record.index.wrapping_sub(1)) else { continue };
-            let image = images.get(place.build).copied().unwrap_or_default();
+            let image = record_at(findings, place.build).map_or("", |b| &b.image_sha256);
             if record.boot.image_sha256 != image || record.boot.seed != place.seed {
                 problems.push(format!(
                     "points/{}: the order wants build {} with seed {} there",
@@ -153,6 +158,38 @@ impl Verified {
         self.all("order, images, seeds, protocol and boot ids are those of the plan".into(), problems);
     }
 
+    /// Nothing more is asked for by what was measured: bisection did not stop early.
+    fn complete(&mut self, findings: &Findings, points: &[Point]) {
+        let failed: Vec<String> = findings
+            .incidents
+            .iter()
+            .filter_map(|incident| match incident {
+                Incident::BuildFailed { build, .. } => Some(build.clone()),
+                Incident::IdenticalImage { .. } | Incident::NotBuilt { .. } | Incident::BootFailed { .. } => {
+                    None
+                }
+            })
+            .collect();
+        let known =
+            attribution::Known { plan: &findings.plan, builds: &findings.builds, failed: &failed, points };
+        let made = |at: &usize| record_at(findings, *at).is_some();
+        let ended_early = findings
+            .incidents
+            .iter()
+            .any(|i| matches!(i, Incident::NotBuilt { .. } | Incident::BootFailed { .. }));
+        let missing: Vec<String> = next_builds(&known)
+            .into_iter()
+            .filter(|at| !made(at) && !ended_early)
+            .map(|at| {
+                format!(
+                    "build {} should have been measured, and is not there",
+                    findings.plan.builds[at].label
+                )
+            })
+            .collect();
+        self.all("every build that the plan asks for was made".into(), missing);
+    }
+
     fn initramfs(&mut self, bundle: &Bundle, points: &[Boot]) -> Result<(), BundleError> {
         if points.is_empty() {
             return Ok(());
@@ -173,12 +210,13 @@ impl Verified {
             .iter()
             .map(|b| BootLog { index: b.point.record.index, name: &b.point.record.boot.name, log: &b.log })
             .collect();
-        let label = |b: &Boot| findings.builds.get(b.point.record.index - 1).map_or("", |build| &build.label);
+        let label = |b: &Boot| record_at(findings, b.point.record.index - 1).map_or("", |build| &build.label);
         let observed: Vec<(&str, &PointLog)> = observations
             .iter()
             .filter(|b| b.point.record.outcome == Outcome::Done && b.log.failed_check().is_none())
             .map(|b| (label(b), &b.log))
             .collect();
+        self.complete(findings, &conclude::points(&findings.plan, &boots));
         let by_logs = named_by_logs(&observed);
         let known = Known {
             series: findings.series.clone(),
@@ -197,6 +235,12 @@ impl Verified {
         differences("findings.json: ", &recorded, &again, &mut problems);
         self.all(format!("{} numbers come out of the logs again", count(&again)), problems);
     }
+}
+
+/// The build at a place in the plan, where it was made.
+fn record_at(findings: &Findings, place: usize) -> Option<&BuildRecord> {
+    let label = &findings.plan.builds.get(place)?.label;
+    findings.builds.iter().find(|b| b.label == *label)
 }
 
 fn json(findings: &Findings) -> Value {

@@ -3,7 +3,7 @@
 
 use crate::console::print;
 use crate::exit::{Exit, Failure};
-use crate::experiment::{self, Concluded, Progress, Request, RunnerChoice, SeriesSource};
+use crate::experiment::{self, Concluded, Progress, Request, RunnerChoice, Runtime, SeriesSource};
 use crate::interrupt::Interrupt;
 use crate::kernel::Fragment;
 use kernmark_validation::report::{self, Templates};
@@ -32,14 +32,11 @@ pub struct Arguments {
     /// Build one kernel for each patch, to see which one costs.
     #[arg(long)]
     each_patch: bool,
-    /// How the result is printed.
-    #[arg(long, default_value = "text", value_parser = report::FORMATS.iter().map(|f| f.name).collect::<Vec<_>>())]
-    format: String,
     #[command(flatten)]
     common: Common,
 }
 
-/// Options of `check` and `try`.
+/// Options of `check` and `try` that shape the experiment.
 #[derive(Debug, clap::Args)]
 pub struct Common {
     /// A change of at least this many percent is a regression (exit code 1).
@@ -58,6 +55,16 @@ pub struct Common {
     /// Directory for everything of this experiment; by default one is made here, named after the series.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// Options of every command that runs an experiment.
+#[derive(Debug, clap::Args)]
+pub struct Running {
+    /// How the result is printed; `try` prints the reply.
+    #[arg(long, default_value = "text", value_parser = report::FORMATS.iter().map(|f| f.name).collect::<Vec<_>>())]
+    format: String,
     /// Directory for what is expensive: sources and builds.
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
@@ -92,7 +99,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Exit> {
         },
     );
     let concluded = arguments.common.conclude(&request)?;
-    print_report(&concluded, &arguments.format)?;
+    print_report(&concluded, arguments.common.running.format())?;
     Ok(concluded.exit)
 }
 
@@ -102,7 +109,7 @@ pub struct Own {
     pub tree: Option<PathBuf>,
     /// See [`Request::base`].
     pub base: Option<String>,
-    /// See [`Request::runner`].
+    /// See [`Runtime::runner`].
     pub runner: RunnerChoice,
     /// See [`Request::each_patch`].
     pub each_patch: bool,
@@ -115,17 +122,12 @@ impl Common {
             series,
             tree: own.tree,
             base: own.base,
-            runner: own.runner,
             each_patch: own.each_patch,
             threshold_percent: self.threshold,
             workloads: self.workloads.clone(),
             kernel_config: self.kernel_config,
             boots: self.boots,
-            out: self.out.clone(),
-            cache: self.cache.clone(),
-            board_binary: self.board_binary.clone(),
-            operator: None,
-            repeat: repeat(std::env::args_os()),
+            runtime: self.running.runtime(self.out.clone(), own.runner),
         }
     }
 
@@ -134,10 +136,40 @@ impl Common {
     /// # Errors
     /// Bad input, or this machine failed.
     pub fn conclude(&self, request: &Request) -> Result<Concluded, Failure> {
+        self.running.follow(|progress, interrupt| experiment::check(request, progress, interrupt))
+    }
+}
+
+impl Running {
+    /// Name of the report that is printed.
+    pub fn format(&self) -> &str {
+        &self.format
+    }
+
+    /// Where and by whom an experiment is run.
+    pub fn runtime(&self, out: Option<PathBuf>, runner: RunnerChoice) -> Runtime {
+        Runtime {
+            runner,
+            out,
+            cache: self.cache.clone(),
+            board_binary: self.board_binary.clone(),
+            operator: None,
+            repeat: repeat(std::env::args_os()),
+        }
+    }
+
+    /// Runs an experiment with progress, and says where everything is.
+    ///
+    /// # Errors
+    /// Bad input, or this machine failed.
+    pub fn follow(
+        &self,
+        run: impl FnOnce(&Progress, &Interrupt) -> Result<Concluded, Failure>,
+    ) -> Result<Concluded, Failure> {
         let interrupt =
             Interrupt::on_signals().map_err(|e| Failure::host(format!("install signal handlers: {e}")))?;
         let progress = Progress::new(self.quiet);
-        let concluded = experiment::run(request, &progress, &interrupt)?;
+        let concluded = run(&progress, &interrupt)?;
         let phases = progress.summary();
         if !phases.is_empty() {
             progress.note(&format!("phases: {phases}"));

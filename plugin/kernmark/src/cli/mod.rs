@@ -3,6 +3,7 @@
 
 mod check;
 mod compare;
+mod experiment;
 mod report;
 mod series;
 mod try_sample;
@@ -27,6 +28,7 @@ struct Arguments {
 enum Command {
     Check(Box<check::Arguments>),
     Compare(compare::Arguments),
+    Experiment(Box<experiment::Arguments>),
     Report(report::Arguments),
     Series(series::Arguments),
     Try(try_sample::Arguments),
@@ -59,6 +61,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Check(arguments) => check::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Experiment(arguments) => experiment::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Series(arguments) => series::run(&arguments),
         Command::Try(arguments) => try_sample::run(&arguments),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What was built and booted, to findings.
 
-use super::Request;
+use super::Runtime;
 use super::kernels::Kernels;
 use super::measure::Measured;
 use super::prepare::Prepared;
@@ -11,14 +11,14 @@ use kernmark_validation::changed::boards::layout_or_locking;
 use kernmark_validation::changed::config::Config;
 use kernmark_validation::changed::fates::{Observed, fates};
 use kernmark_validation::changed::system_map::SystemMap;
-use kernmark_validation::conclude::{self, BootLog, Known};
+use kernmark_validation::conclude::{self, Known};
 use kernmark_validation::findings::{Findings, Provenance};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Compares, decides and gathers everything a report can say.
 pub fn conclude(
-    request: &Request,
+    runtime: &Runtime,
     prepared: Prepared,
     kernels: Kernels,
     measured: Measured,
@@ -29,11 +29,7 @@ pub fn conclude(
     let mut not_available = measured.not_available.clone();
     not_available
         .extend(prepared.code.problems.iter().map(|p| ("some changed functions".to_owned(), p.to_string())));
-    let boots: Vec<BootLog<'_>> = measured
-        .points
-        .iter()
-        .map(|p| BootLog { index: p.record.index, name: &p.record.boot.name, log: &p.log })
-        .collect();
+    let boots = measured.boot_logs();
     let observed: Vec<_> = measured.observed.iter().map(|(label, log)| (label.as_str(), log)).collect();
     let known = Known {
         builds: kernels.builds.iter().map(|b| b.record.clone()).collect(),
@@ -42,16 +38,16 @@ pub fn conclude(
         not_available,
         for_boards: layout_or_locking(&prepared.code).iter().map(ToString::to_string).collect(),
         tampering: kernels.tampering,
-        excerpt: measured.excerpt,
+        excerpt: measured.excerpt.clone(),
         provenance: Provenance {
             tool_version: env!("CARGO_PKG_VERSION").into(),
             tree: prepared.tree.title.clone(),
             base_commit: prepared.tree.commit.clone(),
             kernel_config: prepared.configuration.fragment().name().into(),
-            repeat: request.repeat.clone(),
+            repeat: runtime.repeat.clone(),
             started: started.to_owned(),
             duration_seconds: elapsed.as_secs(),
-            operator: request.operator.clone(),
+            operator: runtime.operator.clone(),
             bundle_url: None,
             origin: "kernmark".into(),
         },
@@ -64,7 +60,12 @@ pub fn conclude(
 /// What became of each changed function, from the images and the untimed boots of base and the last build.
 fn judge_functions(prepared: &Prepared, kernels: &Kernels, measured: &Measured) -> Executed {
     let code = &prepared.code;
-    let (Some(base), Some(last)) = (kernels.builds.first(), kernels.builds.last()) else {
+    let planned = &prepared.plan.builds;
+    let made = |label: Option<&str>| kernels.builds.iter().find(|b| Some(b.record.label.as_str()) == label);
+    let base = made(planned.first().map(|b| b.label.as_str()));
+    // Where the whole series cannot be built, what comes nearest to it.
+    let last = made(planned.last().map(|b| b.label.as_str())).or(kernels.builds.last());
+    let (Some(base), Some(last)) = (base, last) else {
         let nothing = Side::default();
         return fates(code.functions.clone(), code.outside.clone(), &nothing.observed(), &nothing.observed());
     };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The boots of a plan: measured ones in order, then one untimed for each build.
+//! The boots of a plan: measured ones in order, then one untimed for each build. Boots that are
+//! there already are taken as they are.
 
 use super::kernels::Kernels;
 use super::prepare::Prepared;
@@ -7,12 +8,13 @@ use super::{Context, RunnerChoice, plan};
 use crate::bundle::Bundle;
 use crate::cache::write_whole;
 use crate::exit::Failure;
-use crate::kernel::Build;
 use crate::runners::{
     Boot, Fault, FinishedPoint, Input, Outcome, QemuRunner, ReplayRunner, Runner, Schedule, broken_repeats,
     file_systems, initramfs,
 };
-use kernmark_validation::plan::hex;
+use kernmark_validation::compare::Point;
+use kernmark_validation::conclude::{BootLog, points};
+use kernmark_validation::plan::{Plan, hex};
 use kernmark_validation::samples::PointLog;
 use kernmark_validation::verdict::Incident;
 use sha2::{Digest, Sha256};
@@ -37,7 +39,22 @@ pub struct Measured {
     pub excerpt: String,
 }
 
-/// Boots what has to be booted.
+impl Measured {
+    /// The boots as the comparison takes them.
+    pub fn to_points(&self, plan: &Plan) -> Vec<Point> {
+        points(plan, &self.boot_logs())
+    }
+
+    /// The log of each measured boot.
+    pub fn boot_logs(&self) -> Vec<BootLog<'_>> {
+        self.points
+            .iter()
+            .map(|p| BootLog { index: p.record.index, name: &p.record.boot.name, log: &p.log })
+            .collect()
+    }
+}
+
+/// Boots every build that was made, where two of them differ.
 ///
 /// # Errors
 /// This machine fails, or somebody asked to stop.
@@ -48,16 +65,12 @@ pub fn measure(
     bundle: &Bundle,
 ) -> Result<Measured, Failure> {
     let mut measured = Measured::default();
-    let different: Vec<&Build> = kernels.builds.iter().filter(|b| b.record.same_image_as.is_none()).collect();
-    if different.len() < 2 {
+    let wanted = |label: &str| kernels.is_booted(label);
+    if kernels.different() < 2 {
         return Ok(measured);
     }
-    let runner: Box<dyn Runner> = match &context.request.runner {
-        RunnerChoice::Qemu => Box::new(QemuRunner::new()?),
-        RunnerChoice::Replay(from) => Box::new(ReplayRunner::new(from.join("points"))),
-    };
+    let runner = runner(context, "points")?;
     let initramfs = write_initramfs(context, prepared, bundle)?;
-    let wanted = |label: &str| different.iter().any(|b| b.record.label == label);
     let boots: Vec<Boot> = plan::boots(&prepared.plan, &kernels.builds, &initramfs, &wanted);
     measured.points = schedule(context, runner.as_ref(), &bundle.points(), &boots, "boots")?;
     for point in &measured.points {
@@ -80,20 +93,44 @@ pub fn measure(
             bundle.path().display()
         )));
     }
-    let observer: Box<dyn Runner> = match &context.request.runner {
-        RunnerChoice::Qemu => runner,
-        RunnerChoice::Replay(from) => Box::new(ReplayRunner::new(from.join("observations"))),
-    };
+    Ok(measured)
+}
+
+/// One untimed boot for each build that was measured.
+///
+/// # Errors
+/// This machine fails, or somebody asked to stop.
+pub fn observe(
+    context: Context<'_>,
+    prepared: &Prepared,
+    kernels: &Kernels,
+    bundle: &Bundle,
+    measured: &mut Measured,
+) -> Result<(), Failure> {
+    if measured.points.is_empty() {
+        return Ok(());
+    }
+    let wanted = |label: &str| kernels.is_booted(label);
+    let runner = runner(context, "observations")?;
+    let initramfs = write_initramfs(context, prepared, bundle)?;
     let boots = plan::observations(&prepared.plan, &kernels.builds, &initramfs, &wanted);
-    let finished = schedule(context, observer.as_ref(), &bundle.observations(), &boots, "function calls")?;
+    let finished = schedule(context, runner.as_ref(), &bundle.observations(), &boots, "function calls")?;
     for point in finished {
-        let label = label_of(&kernels.builds, point.record.index);
+        let label = prepared.plan.builds[point.record.index - 1].label.clone();
         match trouble(&point)? {
             Some(reason) => measured.not_available.push((format!("function calls of {label}"), reason)),
             None => measured.observed.push((label, point.log)),
         }
     }
-    Ok(measured)
+    Ok(())
+}
+
+/// What runs the boots; recorded ones stand in `kind` of an earlier bundle.
+fn runner(context: Context<'_>, kind: &str) -> Result<Box<dyn Runner>, Failure> {
+    Ok(match &context.runtime.runner {
+        RunnerChoice::Qemu => Box::new(QemuRunner::new()?),
+        RunnerChoice::Replay(from) => Box::new(ReplayRunner::new(from.join(kind))),
+    })
 }
 
 /// What is wrong with a point, whose fault it may be.
@@ -112,10 +149,6 @@ fn trouble(point: &FinishedPoint) -> Result<Option<String>, Failure> {
             }))
         }
     }
-}
-
-fn label_of(builds: &[Build], index: usize) -> String {
-    builds.get(index - 1).map(|b| b.record.label.clone()).unwrap_or_default()
 }
 
 fn schedule(

@@ -2,7 +2,7 @@
 //! Where the bundle of an experiment goes: the same experiment continues in the
 //! same directory until it is finished; then the next one gets a number.
 
-use super::Request;
+use super::Runtime;
 use super::prepare::Prepared;
 use crate::bundle::{Bundle, BundleError};
 use crate::exit::Failure;
@@ -17,8 +17,8 @@ const TITLE_LENGTH: usize = 40;
 ///
 /// # Errors
 /// The directory asked for holds another experiment, or cannot be made.
-pub fn bundle(request: &Request, prepared: &Prepared) -> Result<Bundle, Failure> {
-    if let Some(path) = &request.out {
+pub fn bundle(runtime: &Runtime, prepared: &Prepared) -> Result<Bundle, Failure> {
+    if let Some(path) = &runtime.out {
         return asked(path, &prepared.plan.protocol_sha256());
     }
     let stem = format!("kernmark-{}-{}", slug(&prepared.series.title), &digest(prepared)[..8]);

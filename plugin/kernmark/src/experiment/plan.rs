@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Request and series to a plan, and the plan to boots.
+//! An experiment to the plan that is frozen, and the plan to boots.
 
-use super::{Request, RunnerChoice};
+use crate::exit::Failure;
 use crate::kernel::Build;
 use crate::runners::{Boot, Input, Watchdog};
-use kernmark_validation::mail::Series;
-use kernmark_validation::plan::{Evidence, Plan, PlannedBuild, PlannedWorkload, Policy, palindrome};
+use kernmark_validation::compare::{GATES, gates_named};
+use kernmark_validation::experiment::Experiment;
+use kernmark_validation::plan::{Evidence, Plan, PlannedBuild, PlannedWorkload, Policy};
 use kernmark_wire::catalogue::{Arm, Workload};
 
 /// Smallest bound for SAME, percent (statistics.md 3.10).
@@ -17,34 +18,42 @@ const BOUND_PERCENT: f64 = 0.1;
 const METRIC_BOUNDS: &[(&str, f64)] = &[("kernfs.rmdir create", 20.0), ("kernfs.rmdir bare_create", 40.0)];
 
 /// Fixes everything before the first boot.
-pub fn plan(request: &Request, series: &Series, workloads: &[Workload]) -> Plan {
-    let total = series.total;
-    let mut builds = vec![PlannedBuild { label: "base".into(), patches: 0 }];
-    if request.each_patch && total > 1 {
-        builds.extend((1..=total).map(|n| PlannedBuild { label: format!("{n}/{total}"), patches: n }));
-    } else {
-        builds.push(PlannedBuild { label: "patched".into(), patches: total });
+///
+/// # Errors
+/// There is no rule set of the name asked for.
+pub fn plan(
+    experiment: &Experiment,
+    builds: Vec<PlannedBuild>,
+    workloads: &[Workload],
+) -> Result<Plan, Failure> {
+    if let Some(name) = experiment.gates.as_ref().filter(|name| gates_named(name).is_none()) {
+        let names: Vec<&str> = GATES.iter().map(|g| g.name).collect();
+        return Err(Failure::usage(format!("gates {name}: there are {}", names.join(", "))));
     }
-    Plan {
+    let bounds = || METRIC_BOUNDS.iter().map(|(m, b)| ((*m).to_owned(), *b)).collect();
+    Ok(Plan {
         version: 1,
-        experiment: series.title.clone(),
+        experiment: experiment.experiment.clone(),
         evidence: Evidence::Path,
-        runner: match request.runner {
-            RunnerChoice::Qemu => "qemu".into(),
-            // Recorded points ran in the emulator, under the hash of that plan.
-            RunnerChoice::Replay(_) => "qemu".into(),
-        },
-        order: palindrome(builds.len()),
+        // Recorded points that are replayed ran in the emulator, under the hash of that plan.
+        runner: "qemu".into(),
+        order: experiment.boots().map_err(|e| Failure::usage(e.to_string()))?,
         builds,
-        seeds: (1..=u64::from(request.boots / 2)).collect(),
+        seeds: (1..=u64::from(experiment.repeats)).collect(),
         workloads: workloads.iter().map(planned).collect(),
         policy: Policy {
-            threshold_percent: request.threshold_percent,
+            threshold_percent: experiment.threshold_percent,
             bound_percent: BOUND_PERCENT,
-            metric_bounds_percent: METRIC_BOUNDS.iter().map(|(m, b)| ((*m).to_owned(), *b)).collect(),
-            primaries: workloads.iter().flat_map(primaries).collect(),
+            metric_bounds_percent: experiment.bounds_percent.clone().unwrap_or_else(bounds),
+            primaries: experiment
+                .primaries
+                .clone()
+                .unwrap_or_else(|| workloads.iter().flat_map(primaries).collect()),
         },
-    }
+        gates: experiment.gates.clone(),
+        attribution: experiment.attribution,
+        time: None,
+    })
 }
 
 /// The arms of a workload that the emulator measures.
@@ -73,6 +82,12 @@ fn primaries(workload: &Workload) -> Vec<String> {
     first.map(metrics).unwrap_or_default()
 }
 
+/// The build at a place in the plan, where it was made.
+fn made<'a>(plan: &Plan, builds: &'a [Build], place: usize) -> Option<&'a Build> {
+    let label = &plan.builds.get(place)?.label;
+    builds.iter().find(|b| b.record.label == *label)
+}
+
 /// Name of a build where a slash would be misread.
 fn file_label(label: &str) -> String {
     label.replace('/', "-of-")
@@ -92,7 +107,7 @@ pub fn boots(plan: &Plan, builds: &[Build], initramfs: &Input, wanted: &dyn Fn(&
     plan.points()
         .into_iter()
         .filter_map(|point| {
-            let build = builds.get(point.build).filter(|b| wanted(&b.record.label))?;
+            let build = made(plan, builds, point.build).filter(|b| wanted(&b.record.label))?;
             Some(Boot {
                 index: point.index,
                 name: format!("{}-seed{}", file_label(&build.record.label), point.seed),
@@ -121,9 +136,8 @@ pub fn observations(
 ) -> Vec<Boot> {
     let mut arguments = vec!["observe".to_owned()];
     arguments.push(ids(plan));
-    builds
-        .iter()
-        .enumerate()
+    (0..plan.builds.len())
+        .filter_map(|index| Some((index, made(plan, builds, index)?)))
         .filter(|(_, build)| wanted(&build.record.label))
         .map(|(index, build)| Boot {
             index: index + 1,
@@ -141,44 +155,44 @@ pub fn observations(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::SeriesSource;
-    use crate::kernel::Fragment;
+    use kernmark_validation::experiment::{Draft, draft};
+    use kernmark_validation::mail::Series;
     use kernmark_wire::catalogue::{Amount, Metric};
 
-    pub fn request(each_patch: bool) -> Request {
-        Request {
-            series: SeriesSource::Files(vec![]),
-            tree: None,
-            base: None,
-            runner: RunnerChoice::Qemu,
-            each_patch,
-            threshold_percent: 5.0,
-            workloads: vec![],
-            kernel_config: Fragment::Minimal,
-            boots: 6,
-            out: None,
-            cache: None,
-            board_binary: None,
-            operator: None,
-            repeat: String::new(),
-        }
+    fn experiment() -> Experiment {
+        let choice = Draft { repeats: 3, threshold_percent: 5.0, ..Draft::default() };
+        draft(&choice, &Series { total: 1, title: "t".into(), ..Series::default() })
     }
 
-    #[test]
-    fn each_patch_gets_a_build_only_when_there_are_several() {
-        let series = |total| Series { total, ..Series::default() };
-        let labels = |each, total| -> Vec<String> {
-            plan(&request(each), &series(total), &[]).builds.into_iter().map(|b| b.label).collect()
-        };
-        assert_eq!(labels(true, 2), ["base", "1/2", "2/2"]);
-        assert_eq!(labels(false, 2), ["base", "patched"]);
-        assert_eq!(labels(true, 1), ["base", "patched"]);
+    fn builds() -> Vec<PlannedBuild> {
+        ["base", "patched"]
+            .iter()
+            .zip(0..)
+            .map(|(label, patches)| PlannedBuild { label: (*label).into(), patches, source: None })
+            .collect()
     }
 
     #[test]
     fn boots_are_spread_over_seeds() {
-        let plan = plan(&request(true), &Series { total: 2, ..Series::default() }, &[]);
-        assert_eq!(plan.points().len(), 18);
+        let plan = plan(&experiment(), builds(), &[]).expect("a plan");
+        assert_eq!((plan.points().len(), plan.seeds.as_slice()), (12, &[1, 2, 3][..]));
+        assert!(plan.is_of_series());
+    }
+
+    #[test]
+    fn what_the_plan_says_is_not_chosen_again() {
+        let asked = Experiment {
+            gates: Some("kernfs".into()),
+            bounds_percent: Some([("a.b c".to_owned(), 2.0)].into()),
+            primaries: Some(vec!["a.b c".into()]),
+            ..experiment()
+        };
+        let found = plan(&asked, builds(), &[]).expect("a plan");
+        assert_eq!(found.bound_percent("a.b", "c"), 2.0);
+        assert_eq!((found.gates.as_deref(), found.policy.primaries.len()), (Some("kernfs"), 1));
+        let unknown = Experiment { gates: Some("golden".into()), ..asked };
+        let error = plan(&unknown, builds(), &[]).expect_err("no such rules").to_string();
+        assert!(error.contains("gates golden: there are fsnotify, kernfs"), "{error}");
     }
 
     #[test]
@@ -211,7 +225,7 @@ mod tests {
         };
         let both =
             workload(vec![arm("one", true, false), arm("other", true, false), arm("board", false, false)]);
-        let found = plan(&request(false), &Series { total: 1, ..Series::default() }, &[both]);
+        let found = plan(&experiment(), builds(), &[both]).expect("a plan");
         assert_eq!(found.workloads[0].arms, ["one", "other"]);
         assert_eq!((found.workloads[0].samples, found.workloads[0].operations), (4, 100));
         assert_eq!(found.policy.primaries, ["a.b remove"]);

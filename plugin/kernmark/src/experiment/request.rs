@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What somebody asks of an experiment.
+//! What somebody asks of an experiment, and where it is run.
 
 use crate::kernel::Fragment;
 use std::path::PathBuf;
@@ -13,8 +13,6 @@ pub struct Request {
     pub tree: Option<PathBuf>,
     /// Revision in a git tree; `None` takes the series' `base-commit`, else HEAD.
     pub base: Option<String>,
-    /// Where the points run.
-    pub runner: RunnerChoice,
     /// One build for each patch instead of base and whole series.
     pub each_patch: bool,
     /// A change of at least this many percent is a regression.
@@ -25,6 +23,15 @@ pub struct Request {
     pub kernel_config: Fragment,
     /// Boots of each build; even, because an order is a palindrome.
     pub boots: u32,
+    /// Where and by whom it is run.
+    pub runtime: Runtime,
+}
+
+/// Where and by whom an experiment is run: nothing of this changes a number.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    /// Where the points run.
+    pub runner: RunnerChoice,
     /// Bundle directory; `None` makes one in the working directory.
     pub out: Option<PathBuf>,
     /// Cache root; `None` takes the environment's.

@@ -24,7 +24,7 @@ pub fn load(request: &Request) -> Result<Series, Failure> {
 }
 
 /// The newest version of the one series in `file`.
-fn choose(file: SeriesFile, name: &str) -> Result<Series, Failure> {
+pub(super) fn choose(file: SeriesFile, name: &str) -> Result<Series, Failure> {
     let newest = file.series.iter().map(|s| s.version).max().unwrap_or(1);
     let mut candidates: Vec<Series> = file.series.into_iter().filter(|s| s.version == newest).collect();
     let series = match candidates.len() {

@@ -4,6 +4,7 @@
 
 use super::config::Configuration;
 use super::error::BuildError;
+use super::identity::agree;
 use super::image::{self, Build};
 use super::layers::{Kind, Layers, made, witness};
 use super::make_log::{StepCounter, first_error};
@@ -231,7 +232,7 @@ impl<'a> Builder<'a> {
             let mut build =
                 image::load(&place.join("image"), &self.tree.title, Some(&base.config), (label, *count))?;
             build.tampered = image::text(&place.join(TAMPERED))?.lines().map(str::to_owned).collect();
-            image::require_same_identity(base, &build)?;
+            agree(base, &mut build, &[])?;
             let same = images.iter().find(|(image, _)| *image == build.record.image_sha256);
             build.record.same_image_as = same.map(|(_, label)| label.clone());
             images.push((build.record.image_sha256.clone(), label.clone()));

@@ -24,6 +24,16 @@ impl Configuration {
         Self { fragment, text }
     }
 
+    /// The same with lines of .config of its own after everything else.
+    #[must_use]
+    pub fn with_lines(mut self, lines: &[String]) -> Self {
+        for line in lines {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+        self
+    }
+
     /// The fragment it was made from.
     pub fn fragment(&self) -> Fragment {
         self.fragment
@@ -108,6 +118,9 @@ mod tests {
         let asked = Configuration::new(Fragment::SchedExt, &["BLOCK".into(), "UTS_NS".into()]);
         let text = format!("{}CONFIG_BLOCK=y\nCONFIG_UTS_NS=y\n", Fragment::SchedExt.text());
         assert_eq!((asked.text(), asked.fragment()), (text.as_str(), Fragment::SchedExt));
+        let own = asked.with_lines(&["# CONFIG_BLOCK is not set".into(), "CONFIG_HZ=100".into()]);
+        assert!(own.text().ends_with("CONFIG_UTS_NS=y\n# CONFIG_BLOCK is not set\nCONFIG_HZ=100\n"));
+        assert!(own.not_had("CONFIG_BLOCK=y\n").iter().any(|s| s == "CONFIG_BLOCK: asked n, got y"));
     }
 
     #[test]

@@ -51,10 +51,12 @@ pub enum BuildError {
         symbols: Vec<String>,
     },
     /// The sides differ in more than their source.
-    #[error("{side} cannot be compared with base: they differ in {}", fields.join(", "))]
+    #[error("{side} cannot be compared with {reference}: they differ in {}", fields.join(", "))]
     Identity {
         /// Build label.
         side: String,
+        /// Label of the build it would be compared with.
+        reference: String,
         /// What differs.
         fields: Vec<String>,
     },

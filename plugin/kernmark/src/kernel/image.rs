@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A finished image as the cache holds it, and its identity.
 
-use super::config::{canonical_sha256, differences};
+use super::config::canonical_sha256;
 use super::error::BuildError;
 use super::recipe::{CONFIG, HOST, IMAGE, OBJECTS, RELEASE, SYSTEM_MAP, TIMESTAMP, USER, compiler_of};
 use crate::cache;
@@ -11,9 +11,6 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// At most this many differing symbols are named.
-const NAMED: usize = 8;
 
 /// One kernel image and what is known about it.
 #[derive(Debug, Clone)]
@@ -62,21 +59,10 @@ pub(super) fn load(
         image_sha256: hex(&Sha256::digest(&image_bytes)),
         system_map_sha256: hex(&Sha256::digest(system_map.as_bytes())),
         same_image_as: None,
+        allowed_differences: Vec::new(),
     };
     let objects = text(&place.join(OBJECTS))?.lines().map(str::to_owned).collect();
     Ok(Build { record, image, system_map, config, objects, tampered: Vec::new() })
-}
-
-/// Refuses a build that differs from the base in more than its source.
-pub(super) fn require_same_identity(base: &Build, build: &Build) -> Result<(), BuildError> {
-    let identity = &base.record.identity;
-    let mut fields: Vec<String> =
-        identity.differences(&build.record.identity).iter().map(|f| (*f).to_owned()).collect();
-    if fields.is_empty() {
-        return Ok(());
-    }
-    fields.extend(differences(&base.config, &build.config).into_iter().take(NAMED));
-    Err(BuildError::Identity { side: build.record.label.clone(), fields })
 }
 
 /// Text of a result file; what is no UTF-8 is replaced.
@@ -115,19 +101,5 @@ mod tests {
         assert_eq!(build.record.identity.compiler, "gcc 12");
         assert!(build.objects.contains("b/c.o") && build.objects.len() == 2);
         assert_eq!(build.record.image_sha256, hex(&Sha256::digest(b"image")));
-    }
-
-    #[test]
-    fn a_side_that_differs_elsewhere_is_refused() {
-        let config = "CONFIG_A=y\n";
-        let base = build(config, "6.12.1\n", None);
-        let same = build("CONFIG_A=y\nCONFIG_NEW=y\n", "6.12.2\n", Some(config));
-        require_same_identity(&base, &same).expect("an added option and a release of equal length");
-        let other = build("CONFIG_A=m\n", "6.12.10\n", Some(config));
-        let error = require_same_identity(&base, &other).expect_err("differs").to_string();
-        assert_eq!(
-            error,
-            "1/2 cannot be compared with base: they differ in canonical config, release string length, CONFIG_A (y in base, m here)"
-        );
     }
 }

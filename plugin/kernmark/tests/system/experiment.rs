@@ -14,11 +14,11 @@ pub struct Run {
 }
 
 impl Run {
-    fn code(&self) -> i32 {
+    pub fn code(&self) -> i32 {
         self.out.status.code().expect("ended by itself")
     }
 
-    fn stdout(&self) -> String {
+    pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.out.stdout).into_owned()
     }
 
@@ -26,18 +26,18 @@ impl Run {
         String::from_utf8_lossy(&self.out.stderr).into_owned()
     }
 
-    fn first_line(&self) -> String {
+    pub fn first_line(&self) -> String {
         self.stdout().lines().next().unwrap_or_default().to_owned()
     }
 
-    fn findings(&self) -> Findings {
+    pub fn findings(&self) -> Findings {
         let text = std::fs::read_to_string(self.place.path().join("bundle/findings.json"))
             .unwrap_or_else(|e| panic!("no findings ({e}):\n{}{}", self.stdout(), self.stderr()));
         serde_json::from_str(&text).expect("findings")
     }
 
     /// The comparison of the whole series with the base.
-    fn comparison(&self, metric: &str) -> Comparison {
+    pub fn comparison(&self, metric: &str) -> Comparison {
         let findings = self.findings();
         let last = findings.plan.builds.last().expect("builds").label.clone();
         let found = findings
@@ -49,7 +49,7 @@ impl Run {
     }
 }
 
-fn command(place: &Path, arguments: &[&str]) -> Command {
+pub fn command(place: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kernmark"));
     command.args(arguments).current_dir(place);
     if let Some(board) = std::env::var_os("KERNMARK_BOARD_BINARY") {

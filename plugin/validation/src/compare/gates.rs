@@ -94,6 +94,14 @@ pub fn default_gates(workload: &str) -> &'static Gates {
     }
 }
 
+/// All rule sets by their names.
+pub const GATES: [&Gates; 4] = [&FSNOTIFY, &KERNFS, &OPEN, &SHRINKER];
+
+/// The rule set of this name.
+pub fn gates_named(name: &str) -> Option<&'static Gates> {
+    GATES.into_iter().find(|gates| gates.name == name)
+}
+
 impl CvFormula {
     /// CV of samples, percent.
     pub fn of(self, samples: &[f64]) -> Option<f64> {
@@ -139,6 +147,7 @@ mod tests {
             ("control.getppid", "kernfs"),
         ] {
             assert_eq!(default_gates(workload).name, name);
+            assert_eq!(gates_named(name), Some(default_gates(workload)));
         }
     }
 }

@@ -19,11 +19,14 @@ pub mod time;
 mod waiting;
 
 pub use blocks::{Block, BlockChange, BlockFigures, block_figures, blocks_text, blocks_tsv, read_blocks};
-pub use gates::{CvFormula, DriftFormula, FSNOTIFY, Gates, KERNFS, OPEN, SHRINKER, default_gates};
+pub use gates::{
+    CvFormula, DriftFormula, FSNOTIFY, GATES, Gates, KERNFS, OPEN, SHRINKER, default_gates, gates_named,
+};
 pub use growth::{Size, growth, sizes};
 pub use labels::moved_cost;
+pub use orders::path_orders;
 pub use output::{text, tsv};
-pub use path::compare_path;
+pub use path::{compare_path, compare_path_between};
 pub use reason::Reason;
 pub use report_view::{compare_file, compare_tables, compare_time, contrasts};
 pub use summary::{
@@ -252,6 +255,25 @@ pub struct MetricVerdict {
     pub confidence: Option<f64>,
     /// Why, each for a person, each saying what to do next where there is something to do.
     pub reasons: Vec<String>,
+    /// `time`: the boots that would go on with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+}
+
+/// What goes on with a claim that is not decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "next", rename_all = "snake_case")]
+pub enum Next {
+    /// More boots, until there are so many of both builds together.
+    Look {
+        /// Boots at the next look.
+        boots: usize,
+    },
+    /// One boot in place of a wild one.
+    Replace {
+        /// `old` or `new`.
+        side: String,
+    },
 }
 
 /// The claims. The first four for `time`, the next three for `path`.

@@ -5,8 +5,9 @@
 
 use super::gates::{CvFormula, Gates};
 use super::report_view::{BootFigures, MetricSeries, metric_series};
-use super::summary::{change, drift_signed, range};
-use super::{Mechanism, Point, Recovery, Reduction};
+use super::summary::{change, drift_signed, median, range};
+use super::{Measurement, Mechanism, Point, Recovery, Reduction, Values};
+use crate::plan::Plan;
 
 /// A reduction or gap of at least this much is a cost of its own, percent and points.
 const COST_PERCENT: f64 = 5.0;
@@ -38,6 +39,38 @@ pub(super) fn read_orders(points: &[Point]) -> (Vec<Reduction>, Vec<Mechanism>, 
         }
     }
     (reductions, mechanisms, recoveries)
+}
+
+/// What a diagnostic or nested order of a `path` experiment says: the order is run once for each
+/// seed, and each place in it has the median over seeds.
+pub fn path_orders(plan: &Plan, points: &[Point]) -> (Vec<Reduction>, Vec<Mechanism>, Vec<Recovery>) {
+    let planned = plan.points();
+    let mut places: Vec<Point> = Vec::new();
+    for place in 0..plan.order.len() {
+        let at_place: Vec<&Point> = points
+            .iter()
+            .filter(|p| planned.iter().any(|q| q.index as u64 == p.boot && q.place == place))
+            .collect();
+        let Some(first) = at_place.first() else { return Default::default() };
+        let measurements = first.measurements.iter().filter_map(|m| over_seeds(m, &at_place)).collect();
+        places.push(Point { boot: place as u64 + 1, seed: None, measurements, ..(*first).clone() });
+    }
+    read_orders(&places)
+}
+
+/// One metric of one place: the median over seeds of the medians of its boots.
+fn over_seeds(example: &Measurement, points: &[&Point]) -> Option<Measurement> {
+    let medians: Vec<f64> = points
+        .iter()
+        .flat_map(|p| &p.measurements)
+        .filter(|m| m.workload == example.workload && m.metric == example.metric)
+        .filter_map(|m| match &m.values {
+            Values::Samples(values) => median(values),
+            Values::Summary { median, .. } => Some(*median),
+        })
+        .collect();
+    let values = Values::Summary { median: median(&medians)?, cv_percent: None };
+    Some(Measurement { values, waiting: Vec::new(), ..example.clone() })
 }
 
 /// The order in which the builds of a series were booted.

@@ -2,7 +2,7 @@
 //! The verdict view of `path` evidence (statistics.md 3.10): exact
 //! instruction counts of single operations, paired by seed.
 
-use super::gates::default_gates;
+use super::gates::{default_gates, gates_named};
 use super::labels::labelled;
 use super::reason::Reason;
 use super::report_view::{MetricSeries, compare_pair, contrasts, metric_series};
@@ -25,15 +25,24 @@ const SMALLEST_BOUND_PERCENT: f64 = 0.1;
 pub fn compare_path(plan: &Plan, points: &[Point]) -> Vec<Comparison> {
     let mut comparisons: Vec<Comparison> = Vec::new();
     for series in metric_series(points) {
-        let gates = default_gates(&series.example.workload);
         let measured = |label: &&str| series.boots.iter().any(|(point, _)| point.build == *label);
         let builds: Vec<&str> = plan.builds.iter().map(|b| b.label.as_str()).filter(measured).collect();
-        for (new, old) in contrasts(&builds) {
-            let (claim, path) = claim(plan, &series, new, old);
-            comparisons.push(Comparison { path, ..compare_pair(&series, (new, old), gates, claim) });
-        }
+        let pairs = contrasts(&builds);
+        comparisons.extend(pairs.into_iter().map(|pair| compare_builds(plan, &series, pair)));
     }
     labelled(&comparisons)
+}
+
+/// Compares two builds of a `path` experiment in every metric, whatever stands between them.
+pub fn compare_path_between(plan: &Plan, points: &[Point], (new, old): (&str, &str)) -> Vec<Comparison> {
+    metric_series(points).iter().map(|series| compare_builds(plan, series, (new, old))).collect()
+}
+
+fn compare_builds(plan: &Plan, series: &MetricSeries<'_>, (new, old): (&str, &str)) -> Comparison {
+    let asked = plan.gates.as_deref().and_then(gates_named);
+    let gates = asked.unwrap_or_else(|| default_gates(&series.example.workload));
+    let (claim, path) = claim(plan, series, new, old);
+    Comparison { path, ..compare_pair(series, (new, old), gates, claim) }
 }
 
 /// The claim about counted instructions of a bare table, which names no seeds:
@@ -53,6 +62,7 @@ pub(super) fn from_endpoints(comparison: Comparison) -> Comparison {
         interval_percent: Some([low, high]),
         confidence: None,
         reasons: reasons.iter().map(Reason::to_string).collect(),
+        next: None,
     };
     Comparison { verdict, ..comparison }
 }
@@ -125,6 +135,7 @@ fn inconclusive(reasons: Vec<Reason>) -> MetricVerdict {
         interval_percent: None,
         confidence: None,
         reasons: reasons.iter().map(Reason::to_string).collect(),
+        next: None,
     }
 }
 
@@ -227,5 +238,6 @@ fn judge(detail: &PathDetail, changes: &[f64], unit: &str, fewest: usize) -> Met
         interval_percent: Some([low, high]),
         confidence: None,
         reasons: reasons.iter().map(Reason::to_string).collect(),
+        next: None,
     }
 }

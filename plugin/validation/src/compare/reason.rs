@@ -39,6 +39,15 @@ pub enum Reason {
         /// Which, and how far.
         wild: WildBoot,
     },
+    /// A wild boot was replaced by one more.
+    Replaced {
+        /// `old` or `new`.
+        side: &'static str,
+        /// 0-based place on its side.
+        place: usize,
+        /// Distance from the rest of its side, in sigma of the history.
+        sigmas: f64,
+    },
     /// The boots vary more than the board's history allows.
     BoardSuspect {
         /// Chance of that if the board is what it was.
@@ -225,6 +234,8 @@ pub enum Reason {
     Culprit {
         /// Label of the build that first has it.
         build: String,
+        /// The last build before it that was measured, where that is not the one before.
+        after: Option<String>,
         /// `workload metric`.
         metric: String,
         /// Change against the build before, percent.
@@ -238,6 +249,8 @@ pub enum Reason {
         metric: String,
         /// Change against the build before, percent.
         step_percent: f64,
+        /// The build that takes most of it away, and its own change, percent.
+        by: Option<(String, f64)>,
         /// Whole-series change, percent.
         change_percent: f64,
     },
@@ -252,6 +265,13 @@ pub enum Reason {
         metric: String,
         /// Its own reasons.
         why: String,
+    },
+    /// Not every build was booted.
+    Bisected {
+        /// Builds that were measured.
+        measured: usize,
+        /// Builds of the plan.
+        builds: usize,
     },
     /// A build or boot that could not be measured.
     Incident(Incident),
@@ -284,6 +304,12 @@ impl std::fmt::Display for Reason {
                 }
                 write!(f, " is {:.1} sigma from the others; replace it by one boot, and show both", wild.sigmas)
             }
+            Self::Replaced { side, place, sigmas } => write!(
+                f,
+                "boot {} of the {side} side is {sigmas:.1} sigma from the others: it was replaced by one more boot and \
+                 is left out of the estimate; both are in the table of boots",
+                place + 1
+            ),
             Self::BoardSuspect { chance } => write!(
                 f,
                 "board suspect: boots vary more than its history allows (chance {chance:.1e}); check cooling, \
@@ -393,19 +419,36 @@ impl std::fmt::Display for Reason {
                 "{metric} grows by {per_object:.0} instructions for each {object}: the cost is larger where there \
                  are more of them; see whether the work can be done once"
             ),
-            Self::Culprit { build, metric, step_percent } => {
+            Self::Culprit { build, after: None, metric, step_percent } => {
                 write!(f, "{build} carries {step_percent:+.3} % of {metric} against the build before it; look there first")
             }
-            Self::Undone { build, metric, step_percent, change_percent } => write!(
+            Self::Culprit { build, after: Some(after), metric, step_percent } => write!(
                 f,
-                "{build} costs {step_percent:+.3} % of {metric}, and a later patch takes it away: {change_percent:+.3} % \
-                 with the whole series; consider merging the two, so that bisection does not stop between them"
+                "the patches after {after} up to {build} carry {step_percent:+.3} % of {metric}; they are not told apart, \
+                 since builds between could not be measured"
             ),
+            Self::Undone { build, metric, step_percent, by, change_percent } => {
+                write!(f, "{build} costs {step_percent:+.3} % of {metric}, and ")?;
+                match by {
+                    Some((later, back)) => write!(f, "{later} takes it away ({back:+.3} %)")?,
+                    None => f.write_str("later patches take it away")?,
+                }
+                write!(
+                    f,
+                    ": {change_percent:+.3} % with the whole series; consider merging them, so that bisection does \
+                     not stop between them"
+                )
+            }
             Self::PrimaryMissing { metric } => write!(
                 f,
                 "{metric} decides but was not measured on both sides; see which workload was skipped or failed"
             ),
             Self::PrimaryInconclusive { metric, why } => write!(f, "{metric} is INCONCLUSIVE: {why}"),
+            Self::Bisected { measured, builds } => write!(
+                f,
+                "bisection: {measured} of {builds} builds were booted; a cost that one patch adds and another takes \
+                 away between two of them is not seen, run every build to exclude it"
+            ),
             Self::Incident(incident) => write!(f, "{incident}"),
         }
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The decision: only primaries decide, everything else is listed.
 
+use super::blame::{GROWTH_PER_OBJECT, blame, undone};
 use super::{AlsoMoved, Culprit, Headline, Incident, Outcome, Verdict};
+use crate::attribution;
 use crate::compare::{Comparison, ExecutedCount, Reason, VerdictName, moved_cost};
 use crate::findings::Growth;
-use crate::plan::Plan;
-
-/// Fewer instructions per object than this are no growth.
-const GROWTH_PER_OBJECT: f64 = 1.0;
+use crate::plan::{Attribution, Plan};
 
 /// The verdict on a series.
 ///
 /// Exit code 1: a primary is SLOWER, LONGER by the threshold or more, waits
 /// anew, or grows per object. Otherwise 3: a primary is INCONCLUSIVE or
-/// missing, or a build or boot failed. Otherwise 0. An empty list of primaries
+/// missing, or a build or boot failed; where a patch in the middle does not build, what the whole
+/// series measured is the outcome all the same. Otherwise 0. An empty list of primaries
 /// makes every metric one.
 pub fn decide(
     plan: &Plan,
@@ -29,17 +29,21 @@ pub fn decide(
         reasons.extend(incidents.iter().cloned().map(Reason::Incident).chain(last_words));
         return verdict(outcome, 0, None, Findings::default(), &reasons);
     }
-    let evidence = Given { sides: sides(plan, incidents), plan, comparisons, growth };
+    let bisected = bisected(plan, comparisons);
+    let evidence =
+        Given { sides: sides(plan, incidents), twins: twins(incidents), plan, comparisons, growth };
     let found = evidence.judge(&primaries(plan, comparisons));
     reasons.extend(found.reasons.iter().cloned());
-    reasons.extend(incidents.iter().cloned().map(Reason::Incident).chain(last_words));
-    let blocking = incidents.iter().find_map(blocking);
+    reasons.extend(incidents.iter().cloned().map(Reason::Incident).chain(bisected).chain(last_words));
+    let (beside, in_the_way): (Vec<&Incident>, Vec<&Incident>) =
+        incidents.iter().partition(|i| evidence.is_beside_the_point(i));
+    let gap = beside.iter().any(|i| matches!(i, Incident::BuildFailed { .. }));
     let (outcome, exit_code) = if found.regression {
         (found.outcome(), 1)
-    } else if let Some(outcome) = blocking {
+    } else if let Some(outcome) = in_the_way.into_iter().find_map(blocking) {
         (outcome, 3)
     } else {
-        (found.outcome(), if found.undecided { 3 } else { 0 })
+        (found.outcome(), if found.undecided || gap { 3 } else { 0 })
     };
     let headline = found.headline.clone();
     verdict(outcome, exit_code, headline, found, &reasons)
@@ -47,16 +51,16 @@ pub fn decide(
 
 /// What the primaries say.
 #[derive(Debug, Default)]
-struct Findings {
+pub(super) struct Findings {
     regression: bool,
     undecided: bool,
     name: Option<VerdictName>,
     new_waiting: bool,
     grows_per_object: bool,
     headline: Option<Headline>,
-    culprits: Vec<Culprit>,
+    pub(super) culprits: Vec<Culprit>,
     also_moved: Vec<AlsoMoved>,
-    reasons: Vec<Reason>,
+    pub(super) reasons: Vec<Reason>,
 }
 
 impl Findings {
@@ -97,13 +101,27 @@ fn execution(executed: &ExecutedCount) -> Reason {
     }
 }
 
+/// That only the builds that bisection asks for were booted.
+fn bisected(plan: &Plan, comparisons: &[Comparison]) -> Option<Reason> {
+    let booted = |label: &str| comparisons.iter().any(|c| c.new_build == label || c.old_build == label);
+    let measured = plan.builds.iter().filter(|b| booted(&b.label)).count();
+    let some = plan.attribution == Attribution::Bisection && measured < plan.builds.len();
+    some.then_some(Reason::Bisected { measured, builds: plan.builds.len() })
+}
+
 /// All images are the same, and nothing else is wrong.
 fn identical(plan: &Plan, incidents: &[Incident]) -> Option<Outcome> {
     let same = |label: &str| {
         incidents.iter().any(|i| matches!(i, Incident::IdenticalImage { build, .. } if build == label))
     };
     let only_identical = incidents.iter().all(|i| matches!(i, Incident::IdenticalImage { .. }));
-    let all = plan.builds.len() > 1 && plan.builds.iter().skip(1).all(|b| same(&b.label));
+    let all = match plan.attribution {
+        Attribution::EveryBuild => {
+            plan.builds.len() > 1 && plan.builds.iter().skip(1).all(|b| same(&b.label))
+        }
+        // Equal ends are not divided any further.
+        Attribution::Bisection => plan.builds.last().is_some_and(|b| same(&b.label)),
+    };
     (all && only_identical).then_some(Outcome::IdenticalImages)
 }
 
@@ -136,22 +154,26 @@ fn primaries(plan: &Plan, comparisons: &[Comparison]) -> Vec<String> {
     primaries
 }
 
+fn twins(incidents: &[Incident]) -> Vec<(&str, &str)> {
+    fn twin(incident: &Incident) -> Option<(&str, &str)> {
+        match incident {
+            Incident::IdenticalImage { build, same_as } => Some((build, same_as)),
+            Incident::NotBuilt { .. } | Incident::BuildFailed { .. } | Incident::BootFailed { .. } => None,
+        }
+    }
+    incidents.iter().filter_map(twin).collect()
+}
+
 /// Labels of the base and of the build that stands for the whole series. A
 /// build whose image is identical to an earlier one is not booted; that one
 /// stands for it, be it the base itself.
 fn sides<'a>(plan: &'a Plan, incidents: &'a [Incident]) -> Option<(&'a str, &'a str)> {
     let (base, last) = (plan.builds.first()?, plan.builds.last()?);
-    let twin = incidents.iter().find_map(|incident| match incident {
-        Incident::IdenticalImage { build, same_as } if *build == last.label => Some(same_as.as_str()),
-        Incident::IdenticalImage { .. }
-        | Incident::NotBuilt { .. }
-        | Incident::BuildFailed { .. }
-        | Incident::BootFailed { .. } => None,
-    });
-    Some((&base.label, twin.unwrap_or(&last.label)))
+    let twin = twins(incidents).into_iter().find(|(build, _)| *build == last.label);
+    Some((&base.label, twin.map_or(&last.label, |(_, same_as)| same_as)))
 }
 
-fn change(comparison: &Comparison) -> f64 {
+pub(super) fn change(comparison: &Comparison) -> f64 {
     comparison.verdict.change_percent.unwrap_or(0.0)
 }
 
@@ -159,12 +181,12 @@ fn waits(comparison: &Comparison) -> bool {
     comparison.path.as_ref().and_then(|p| p.waiting).is_some_and(|w| w.new_waiting)
 }
 
-fn costs_more(comparison: &Comparison) -> bool {
+pub(super) fn costs_more(comparison: &Comparison) -> bool {
     matches!(comparison.verdict.name, VerdictName::Longer | VerdictName::Slower)
 }
 
 /// SLOWER, LONGER by the threshold, or new waiting.
-fn regresses(comparison: &Comparison, threshold_percent: f64) -> bool {
+pub(super) fn regresses(comparison: &Comparison, threshold_percent: f64) -> bool {
     waits(comparison)
         || match comparison.verdict.name {
             VerdictName::Slower => true,
@@ -218,30 +240,51 @@ fn state(found: &mut Findings, comparison: &Comparison, metric: &str, threshold_
 }
 
 /// What a decision rests on.
-struct Given<'a> {
+pub(super) struct Given<'a> {
     sides: Option<(&'a str, &'a str)>,
-    plan: &'a Plan,
+    /// Builds with the same image as another one: (label, that one's).
+    twins: Vec<(&'a str, &'a str)>,
+    pub(super) plan: &'a Plan,
     comparisons: &'a [Comparison],
-    growth: &'a [Growth],
+    pub(super) growth: &'a [Growth],
 }
 
 impl<'a> Given<'a> {
-    fn threshold(&self) -> f64 {
+    /// Whether the whole series was measured in spite of this: a build in the middle failed.
+    fn is_beside_the_point(&self, incident: &Incident) -> bool {
+        match incident {
+            Incident::IdenticalImage { .. } => true,
+            Incident::BuildFailed { build, .. } => {
+                let ends = [self.plan.builds.first(), self.plan.builds.last()];
+                ends.iter().flatten().all(|end| end.label != *build)
+                    && (self.sides.is_some_and(|(base, last)| base == last)
+                        || self.comparisons.iter().any(|c| self.is_whole(c)))
+            }
+            Incident::NotBuilt { .. } | Incident::BootFailed { .. } => false,
+        }
+    }
+
+    /// Places in the plan between which the change of a comparison happened.
+    pub(super) fn step(&self, comparison: &Comparison) -> Option<(usize, usize)> {
+        attribution::step(self.plan, &self.twins, &comparison.old_build, &comparison.new_build)
+    }
+
+    pub(super) fn threshold(&self) -> f64 {
         self.plan.policy.threshold_percent
     }
 
-    fn is_whole(&self, comparison: &Comparison) -> bool {
+    pub(super) fn is_whole(&self, comparison: &Comparison) -> bool {
         self.sides == Some((&comparison.old_build, &comparison.new_build))
     }
 
     /// The contrast of the whole series: last build against base.
-    fn whole(&self, metric: &str) -> Option<&'a Comparison> {
+    pub(super) fn whole(&self, metric: &str) -> Option<&'a Comparison> {
         self.comparisons.iter().find(|c| series(c) == metric && self.is_whole(c))
     }
 
     /// The contrasts of neighbouring builds, in plan order; the whole series
     /// when there is no other.
-    fn steps(&self, metric: &str) -> Vec<&'a Comparison> {
+    pub(super) fn steps(&self, metric: &str) -> Vec<&'a Comparison> {
         let all: Vec<&Comparison> = self.comparisons.iter().filter(|c| series(c) == metric).collect();
         if all.len() == 1 { all } else { all.into_iter().filter(|c| !self.is_whole(c)).collect() }
     }
@@ -254,7 +297,7 @@ impl<'a> Given<'a> {
             if self.sides.is_some_and(|(base, last)| base == last) {
                 // The whole series has the base's image; steps may still cost something.
                 found.name = Some(VerdictName::Same);
-                self.undone(&mut found, metric, 0.0);
+                undone(self, &mut found, metric, 0.0);
                 continue;
             }
             let Some(comparison) = self.whole(metric) else {
@@ -276,9 +319,9 @@ impl<'a> Given<'a> {
             found.regression |= regression;
             ranked.push((rank(comparison, regression), change(comparison).abs(), comparison, regression));
             if regression {
-                self.blame(&mut found, metric);
+                blame(self, &mut found, metric);
             } else if comparison.verdict.name != VerdictName::Inconclusive {
-                self.undone(&mut found, metric, change(comparison));
+                undone(self, &mut found, metric, change(comparison));
             }
         }
         ranked.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
@@ -317,50 +360,6 @@ impl<'a> Given<'a> {
         })
     }
 
-    /// Whether the step itself adds a cost per object.
-    fn step_grows(&self, step: &Comparison) -> bool {
-        let of = |build: &str| {
-            let found = self
-                .growth
-                .iter()
-                .find(|g| (&g.workload, &g.metric) == (&step.workload, &step.metric) && g.build == build);
-            found.map_or(0.0, |g| g.per_object)
-        };
-        of(&step.new_build) - of(&step.old_build) >= GROWTH_PER_OBJECT
-    }
-
-    /// Names the patches that carry a regression, largest step first.
-    fn blame(&self, found: &mut Findings, metric: &str) {
-        let steps = self.steps(metric);
-        let by = |guilty: &dyn Fn(&Comparison) -> bool| -> Vec<&Comparison> {
-            steps.iter().copied().filter(|step| guilty(step)).collect()
-        };
-        // Several small steps may add up to a regression, and a growth may be smaller than the bound.
-        let mut guilty = by(&|step| regresses(step, self.threshold()) || self.step_grows(step));
-        if guilty.is_empty() {
-            guilty = by(&costs_more);
-        }
-        if guilty.is_empty() {
-            guilty = by(&|step| change(step) > 0.0);
-        }
-        guilty.sort_by(|a, b| change(b).total_cmp(&change(a)));
-        for step in guilty {
-            if steps.len() > 1 {
-                found.reasons.push(Reason::Culprit {
-                    build: step.new_build.clone(),
-                    metric: metric.to_owned(),
-                    step_percent: change(step),
-                });
-            }
-            found.culprits.push(Culprit {
-                build: step.new_build.clone(),
-                workload: step.workload.clone(),
-                metric: step.metric.clone(),
-                step_percent: change(step),
-            });
-        }
-    }
-
     /// Names the builds that are quicker only because others do their work.
     fn moved_costs(&self, found: &mut Findings, metric: &str) {
         for comparison in self.comparisons.iter().filter(|c| series(c) == metric) {
@@ -372,17 +371,6 @@ impl<'a> Given<'a> {
                 });
             }
         }
-    }
-
-    /// Names the costs of single patches that the series as a whole does not have.
-    fn undone(&self, found: &mut Findings, metric: &str, change_percent: f64) {
-        let steps = self.steps(metric).into_iter().filter(|s| !self.is_whole(s));
-        found.reasons.extend(steps.filter(|s| regresses(s, self.threshold())).map(|step| Reason::Undone {
-            build: step.new_build.clone(),
-            metric: metric.to_owned(),
-            step_percent: change(step),
-            change_percent,
-        }));
     }
 
     /// The metric that speaks first, with the build whose step goes furthest in its direction.
@@ -397,7 +385,10 @@ impl<'a> Given<'a> {
         Some(Headline {
             workload: comparison.workload.clone(),
             metric: comparison.metric.clone(),
-            culprit: largest.new_build.clone(),
+            culprit: match self.step(largest) {
+                Some((_, new)) => self.plan.builds[new].label.clone(),
+                None => largest.new_build.clone(),
+            },
             change_percent: change(comparison),
         })
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Orders that say more than a contrast, and tables of counted instructions.
 
+use crate::path::{boots, plan};
 use kernmark_validation::compare::{
-    ComparisonFile, FSNOTIFY, Gates, KERNFS, VerdictName, compare_file, read_tables,
+    ComparisonFile, FSNOTIFY, Gates, KERNFS, VerdictName, compare_file, path_orders, read_tables,
 };
 use kernmark_validation::plan::Evidence;
 
@@ -107,4 +108,24 @@ fn counted_instructions_in_a_table_are_path_evidence() {
     let order = [("base", 1000.0), ("patched", 1000.0), ("patched", 1010.0), ("base", 1000.0)];
     let comparison = &file(&points_table("instructions", "lower", &order), &KERNFS).comparisons[0];
     assert_eq!(comparison.verdict.name, VerdictName::Inconclusive);
+}
+
+/// The deterministic runner runs an order once for each seed.
+#[test]
+fn orders_of_counted_instructions_are_read_over_seeds() {
+    let mut nested = plan(&["parent", "child", "probe"], &[1, 2, 3]);
+    nested.order = vec![0, 1, 2, 1, 0];
+    let costs = [1e4, 1.4e4, 1.1e4];
+    let points = boots(&nested, |build, seed| vec![("remove", costs[build] + seed as f64, 0.0)]);
+    let (_, _, recovery) = path_orders(&nested, &points);
+    assert_eq!((recovery.len(), recovery[0].build.as_str()), (1, "probe"));
+    assert_eq!((recovery[0].recovery_percent, recovery[0].label.as_deref()), (75.0, Some("major")));
+    let mut diagnostic = plan(&["full", "lock-only", "nolist"], &[1, 2]);
+    diagnostic.order = vec![0, 1, 0, 2, 0];
+    let costs = [1e4, 0.9e4, 0.8e4];
+    let points = boots(&diagnostic, |build, _| vec![("remove", costs[build], 0.0)]);
+    let (reductions, mechanism, _) = path_orders(&diagnostic, &points);
+    assert_eq!((reductions.len(), mechanism[0].label.as_str()), (2, "MIXED_LOCK_AND_LIST_COST"));
+    // A place without a boot: nothing is read.
+    assert!(path_orders(&diagnostic, &points[..3]).1.is_empty());
 }

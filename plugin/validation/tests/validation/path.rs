@@ -5,7 +5,7 @@ use kernmark_validation::compare::{
     Comparison, ExecutedCount, Measurement, Point, Size, Values, VerdictName, compare_path, growth,
 };
 use kernmark_validation::findings::Growth;
-use kernmark_validation::plan::{Evidence, Plan, PlannedBuild, Policy, palindrome};
+use kernmark_validation::plan::{Attribution, Evidence, Plan, PlannedBuild, Policy, palindrome};
 use kernmark_validation::verdict::{Incident, Outcome, Verdict, decide};
 
 const RMDIR: &str = "kernfs.rmdir remove";
@@ -18,7 +18,7 @@ pub fn plan(labels: &[&str], seeds: &[u64]) -> Plan {
         runner: "qemu".into(),
         builds: (0..)
             .zip(labels)
-            .map(|(patches, label)| PlannedBuild { label: (*label).into(), patches })
+            .map(|(patches, label)| PlannedBuild { label: (*label).into(), patches, source: None })
             .collect(),
         order: palindrome(labels.len()),
         seeds: seeds.into(),
@@ -29,6 +29,9 @@ pub fn plan(labels: &[&str], seeds: &[u64]) -> Plan {
             metric_bounds_percent: [("kernfs.rmdir create".to_owned(), 0.27)].into(),
             primaries: vec![RMDIR.into()],
         },
+        gates: None,
+        attribution: Attribution::EveryBuild,
+        time: None,
     }
 }
 
@@ -233,7 +236,12 @@ fn two_culprits_are_both_named_and_an_undone_cost_is_said() {
     assert_eq!(two.headline.map(|h| h.culprit), Some("3/3".into()));
     let undone = judge(&plan, &rmdir(&plan, &[1000.0, 1100.0, 1100.0, 1000.0]));
     assert_eq!((undone.exit_code, undone.outcome), (0, measured(VerdictName::Same)));
-    assert!(undone.reasons.iter().any(|r| r.starts_with("1/3 costs +10.000 %") && r.contains("later patch")));
+    assert!(
+        undone
+            .reasons
+            .iter()
+            .any(|r| r.starts_with("1/3 costs +10.000 %") && r.contains("3/3 takes it away"))
+    );
     let paid_last = judge(&plan, &rmdir(&plan, &[1000.0, 1000.0, 1000.0, 800.0]));
     assert_eq!(paid_last.headline.map(|h| h.culprit), Some("3/3".into()));
     let crumbs = judge(&plan, &rmdir(&plan, &[1000.0, 1020.0, 1040.0, 1060.0]));
@@ -360,7 +368,7 @@ fn incidents_end_in_3_unless_a_regression_is_found() {
         option: Some("CONFIG_XFS_FS".into()),
         reason: "needs BLOCK".into(),
     };
-    let failed = Incident::BuildFailed { build: "1/2".into(), reason: "error: x".into() };
+    let failed = Incident::BuildFailed { build: "2/2".into(), reason: "error: x".into() };
     let hung = Incident::BootFailed { point: "2/2-seed1".into(), reason: "no output for 60 s".into() };
     for incident in [not_built, failed, hung] {
         let verdict = decide(&plan, &clean, &[], std::slice::from_ref(&incident), None);

@@ -4,7 +4,7 @@
 
 use kernmark_validation::compare::time::{Calibration, FailedGate, History, Sides, TimeRules, judge};
 use kernmark_validation::compare::{
-    KERNFS, Measurement, MetricVerdict, Point, Values, VerdictName, compare_time,
+    KERNFS, Measurement, MetricVerdict, Next, Point, Values, VerdictName, compare_time,
 };
 
 /// Share of the family's .01 for each of four primaries.
@@ -300,4 +300,89 @@ fn a_moving_control_a_failed_condition_and_noisy_blocks_stop_everything() {
     );
     let found = names(&quiet_control, &calibration(&quiet_control, &[]), 0.05);
     assert!(found[0].1.starts_with("blocks within a boot vary"), "{}", found[0].1);
+}
+
+#[test]
+fn one_wild_boot_is_replaced_once_and_both_are_told() {
+    // A wild boot at the first look: which of the two it is, is not known; one more boot tells.
+    let first = verdict_of(&[100.0, 100.5], &[110.0, 132.0]);
+    assert_eq!(first.next, Some(Next::Replace { side: "new".into() }));
+    let replaced = verdict_of(&[100.0, 100.5], &[110.0, 132.0, 110.4]);
+    assert_eq!((replaced.name, replaced.next), (VerdictName::Slower, None));
+    assert!((replaced.change_percent.expect("a change") - 9.9).abs() < 0.2);
+    let told = replaced.reasons.last().expect("a reason");
+    assert!(told.starts_with("boot 2 of the new side is") && told.contains("replaced"), "{told}");
+    for (old, new) in [
+        // A replacement that is wild itself.
+        (&[100.0, 100.5][..], &[110.0, 110.4, 132.0][..]),
+        // One more boot than a look has, and no boot is wild: data are not added at will.
+        (&[100.0, 100.5], &[110.0, 110.2, 110.4]),
+        // The boot beyond the look is on the other side.
+        (&[100.0, 100.5, 100.2], &[110.0, 132.0]),
+        // A second wild boot.
+        (&[100.0, 120.0], &[110.0, 132.0, 110.4]),
+    ] {
+        let verdict = verdict_of(old, new);
+        assert_eq!(verdict.name, VerdictName::Inconclusive, "{old:?} {new:?}: {verdict:?}");
+    }
+    let undecided = verdict_of(&[100.0, 100.5], &[102.5, 103.1]);
+    assert_eq!(undecided.next, Some(Next::Look { boots: 8 }), "{undecided:?}");
+}
+
+/// A metric and the instructions counted beside it, in boots of both builds.
+fn with_instructions(time: [f64; 2], instructions: [f64; 2]) -> MetricVerdict {
+    let measurement = |metric: &str, unit: &str, value: f64| Measurement {
+        workload: "w".into(),
+        metric: metric.into(),
+        unit: unit.into(),
+        better: "lower".into(),
+        values: Values::Summary { median: value, cv_percent: None },
+        waiting: vec![],
+    };
+    let points: Vec<Point> = [0_usize, 1, 1, 0]
+        .into_iter()
+        .zip(1..)
+        .map(|(side, boot)| Point {
+            experiment: "e".into(),
+            point: format!("p{boot}"),
+            build: ["base", "patched"][side].into(),
+            boot,
+            seed: None,
+            measurements: vec![
+                measurement("remove", "ns", time[side] + 0.1 * boot as f64),
+                measurement("remove_instructions", "count", instructions[side]),
+            ],
+        })
+        .collect();
+    let calibration = Calibration {
+        histories: [("w remove".to_owned(), quiet())].into(),
+        primaries: vec!["w remove".into()],
+        ..Calibration::default()
+    };
+    compare_time(&points, None, &calibration)
+        .into_iter()
+        .find(|c| c.metric == "remove")
+        .expect("compared")
+        .verdict
+}
+
+#[test]
+fn time_that_moves_against_its_instructions_is_layout() {
+    for (time, instructions, name) in [
+        ([100.0, 110.0], [1000.0, 1080.0], VerdictName::Slower),
+        ([100.0, 90.0], [1000.0, 900.0], VerdictName::Faster),
+        ([100.0, 110.0], [1000.0, 1000.0], VerdictName::Inconclusive),
+        ([100.0, 110.0], [1000.0, 950.0], VerdictName::Inconclusive),
+        ([100.0, 100.0], [1000.0, 950.0], VerdictName::NoChange),
+    ] {
+        let verdict = with_instructions(time, instructions);
+        assert_eq!(verdict.name, name, "{time:?} {instructions:?}: {:?}", verdict.reasons);
+        if name == VerdictName::Inconclusive {
+            assert!(
+                verdict.reasons[0].starts_with("layout gate: w remove changes by +9.98 %"),
+                "{:?}",
+                verdict.reasons
+            );
+        }
+    }
 }

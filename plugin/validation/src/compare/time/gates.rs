@@ -91,7 +91,7 @@ pub(super) fn failing(sides: &Sides, history: &History, rules: &TimeRules) -> Op
 /// The boot furthest from its side, if it is further than `limit` sigma. With
 /// three boots or more the distance is from the side's median; two boots are
 /// each half their difference from the mean.
-fn wild_boot(sides: &Sides, sigma: f64, limit: f64) -> Option<WildBoot> {
+pub(super) fn wild_boot(sides: &Sides, sigma: f64, limit: f64) -> Option<WildBoot> {
     let of_side = |logs: &[f64], new_side| {
         let middle = median(logs)?;
         let (place, distance) = logs

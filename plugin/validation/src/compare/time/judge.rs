@@ -3,9 +3,10 @@
 //! INCONCLUSIVE with what would settle it (statistics.md 3.6).
 
 use super::super::summary::mean;
-use super::super::{MetricVerdict, Reason, VerdictName};
+use super::super::{MetricVerdict, Next, Reason, VerdictName};
 use super::gates::failing;
 use super::looks::{Look, upcoming};
+use super::replacement::replaced;
 use super::spread::{History, Spread, t_quantile, t_two_sided};
 use super::{CALIBRATED_DEGREES, TimeRules};
 use crate::plan::Evidence;
@@ -72,7 +73,15 @@ pub fn judge(
 ) -> MetricVerdict {
     let effect = sides.effect();
     let open = |interval, reasons: &[Reason]| claim(VerdictName::Inconclusive, effect, interval, reasons);
-    let Some(history) = history.filter(|h| h.degrees >= CALIBRATED_DEGREES) else {
+    let calibrated = history.filter(|h| h.degrees >= CALIBRATED_DEGREES);
+    if let Some(history) = calibrated
+        && let Some((kept, replaced)) = replaced(sides, history.variance.sqrt(), rules.wild_sigmas)
+    {
+        let mut verdict = judge(&kept, Some(history), rules, alpha, discovered, stops);
+        verdict.reasons.push(replaced.to_string());
+        return verdict;
+    }
+    let Some(history) = calibrated else {
         let degrees = history.map_or(0, |h| h.degrees);
         return open(None, &[&[Reason::Uncalibrated { degrees }], stops].concat());
     };
@@ -85,19 +94,27 @@ pub fn judge(
     };
     let printed = Some(around(PRINTED_CONFIDENCE));
     let mut reasons = stops.to_vec();
-    reasons.extend(failing(sides, history, rules));
+    let gate = failing(sides, history, rules);
+    let wild = match &gate {
+        Some(Reason::WildBoot { side, .. }) => Some(*side),
+        _ => None,
+    };
+    reasons.extend(gate);
     let boots = sides.old.len() + sides.new.len();
     let look = match Look::after(boots) {
         Some(look) => look,
         None => {
+            let next = upcoming(boots).map(|boots| Next::Look { boots });
             reasons.push(
                 upcoming(boots).map_or(Reason::LooksSpent { boots }, |boots| Reason::NextLook { boots }),
             );
-            return open(printed, &reasons);
+            return MetricVerdict { next, ..open(printed, &reasons) };
         }
     };
     if !reasons.is_empty() {
-        return open(printed, &reasons);
+        // A wild boot alone can be replaced, once.
+        let next = wild.filter(|_| reasons.len() == 1).map(|side| Next::Replace { side: side.to_owned() });
+        return MetricVerdict { next, ..open(printed, &reasons) };
     }
     let deciding = around(1.0 - alpha * look.share());
     let clears = |percent: f64| {
@@ -127,7 +144,8 @@ pub fn judge(
         },
         |boots| Reason::NextLook { boots },
     );
-    open(printed, &[reason])
+    let next = look.next_boots().map(|boots| Next::Look { boots });
+    MetricVerdict { next, ..open(printed, &[reason]) }
 }
 
 fn claim(
@@ -144,5 +162,6 @@ fn claim(
         interval_percent: interval.map(|[low, high]| [percent(low), percent(high)]),
         confidence: interval.map(|_| PRINTED_CONFIDENCE),
         reasons: reasons.iter().map(Reason::to_string).collect(),
+        next: None,
     }
 }

@@ -4,12 +4,16 @@
 //! (statistics.md 3.3 to 3.7).
 
 mod boots;
+mod conditions;
 mod gates;
 mod judge;
+mod layout;
 mod looks;
+mod replacement;
 mod secondaries;
 mod spread;
 
+pub use conditions::failed_conditions;
 pub use gates::{FailedGate, WildBoot};
 pub use judge::{Sides, judge};
 pub use looks::Look;
@@ -20,6 +24,8 @@ use super::report_view::MetricSeries;
 use super::{MetricVerdict, Reason};
 use boots::{boot_values, worst_block_error_percent};
 use gates::control_moved;
+use layout::disagrees;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Degrees of freedom that a board's history must have before it may decide (statistics.md 3.9b).
@@ -28,7 +34,7 @@ pub const CALIBRATED_DEGREES: u32 = 30;
 const CONTROL: &str = "control.";
 
 /// What is frozen before the first boot of a `time` experiment (statistics.md 3.5, 3.6).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeRules {
     /// Chance of any wrong verdict over all primaries and contrasts.
     pub family_alpha: f64,
@@ -50,6 +56,8 @@ pub struct TimeRules {
     pub suspect_probability: f64,
     /// False discovery rate over the secondary metrics.
     pub discovery_rate: f64,
+    /// Largest load average before a measurement.
+    pub load_limit: f64,
 }
 
 impl Default for TimeRules {
@@ -65,6 +73,7 @@ impl Default for TimeRules {
             wild_sigmas: 5.0,
             suspect_probability: 0.001,
             discovery_rate: 0.05,
+            load_limit: 1.0,
         }
     }
 }
@@ -148,7 +157,15 @@ pub(super) fn claims(
             ),
         );
         let discovered = secondary(series).then_some(found[n]);
-        claims.push(judge(sides, calibration.history(series), rules, alpha, discovered, &stops));
+        let judged =
+            |stops: &[Reason]| judge(sides, calibration.history(series), rules, alpha, discovered, stops);
+        let claim = judged(&stops);
+        // Code that is placed otherwise takes other time for the same instructions.
+        let layout = disagrees(all, series, (new, old), &claim);
+        claims.push(match layout {
+            Some(gate) => judged(&[Reason::GateFailed(gate)]),
+            None => claim,
+        });
     }
     claims
 }

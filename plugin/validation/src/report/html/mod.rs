@@ -47,7 +47,8 @@ pub fn render(findings: &Findings, templates: &Templates) -> Result<String, Repo
     let page = Page {
         story: Story::of(findings),
         plots: plot::plots(findings),
-        builds: findings.plan.builds.iter().map(|b| b.label.clone()).collect(),
+        // Calls are counted in each build that was made.
+        builds: findings.builds.iter().map(|b| b.label.clone()).collect(),
         functions: findings.executed.functions.iter().map(function).collect(),
         identities: findings
             .builds

@@ -98,6 +98,10 @@ fn report(findings: &Findings) -> Result<Report, KcidbError> {
 impl<'a> Run<'a> {
     fn patches(&self, build: &PlannedBuild) -> &'a [Patch] {
         let patches = &self.findings.series.patches;
+        if build.source.is_some() {
+            // Not so many patches of the series: its description says what it is.
+            return &[];
+        }
         &patches[..(build.patches as usize).min(patches.len())]
     }
 
@@ -113,11 +117,13 @@ impl<'a> Run<'a> {
         let tree = &findings.provenance.tree;
         // Listings upstream merge checkouts of one tree, branch and commit whatever their patches,
         // so each set of patches is a branch of its own.
-        let branch = match hash.get(..12) {
-            Some(digits) => format!("kernmark-{digits}"),
-            None => "kernmark-base".to_owned(),
+        let branch = match (&planned.source, hash.get(..12)) {
+            (Some(_), _) => format!("kernmark-{}", planned.label),
+            (None, Some(digits)) => format!("kernmark-{digits}"),
+            (None, None) => "kernmark-base".to_owned(),
         };
-        let commit = findings.provenance.base_commit.clone().filter(|c| is_commit(c));
+        let own = planned.source.as_ref().and_then(|s| s.commit.clone());
+        let commit = own.or_else(|| findings.provenance.base_commit.clone()).filter(|c| is_commit(c));
         let [protocol, started] = self.key();
         let parts = [tree, &branch, commit.as_deref().unwrap_or_default(), &hash, protocol, started];
         let series = &findings.series;
@@ -126,7 +132,9 @@ impl<'a> Run<'a> {
             (Some(cover), _) => Some(cover.message_id.as_str()),
             (None, [.., last]) => Some(last.message_id.as_str()),
         };
-        let comment = if patches.is_empty() {
+        let comment = if let Some(source) = &planned.source {
+            format!("{tree}, {}: {source}, of: {}", planned.label, series.title)
+        } else if patches.is_empty() {
             format!("{tree}, the base of: {}", series.title)
         } else {
             format!("{tree} with {} of {} patches of: {}", patches.len(), series.total, series.title)

@@ -161,13 +161,16 @@ fn call(findings: &Findings, change: &CallChange) -> Call {
     }
 }
 
-/// Label of the build with the largest step, where each patch has a build.
+/// Label of the build with the largest step, where that is the step of one patch of several.
 fn step(findings: &Findings, values: &[f64]) -> Option<String> {
-    let builds = &findings.plan.builds;
-    let each = builds.len() > 2 && builds.windows(2).all(|pair| pair[0].patches + 1 == pair[1].patches);
+    let planned = |label: &str| findings.plan.builds.iter().find(|b| b.label == label);
     let size = |pair: &[f64]| (pair[1] - pair[0]).abs();
     let (index, _) = values.windows(2).enumerate().max_by(|(_, a), (_, b)| size(a).total_cmp(&size(b)))?;
-    builds.get(index + 1).filter(|_| each).map(|b| b.label.clone())
+    // There is a value for each build that was made.
+    let (old, new) =
+        (planned(&findings.builds.get(index)?.label)?, planned(&findings.builds.get(index + 1)?.label)?);
+    let several = findings.plan.builds.len() > 2 && findings.plan.is_of_series();
+    (several && old.patches + 1 == new.patches).then(|| new.label.clone())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The metric that speaks first: how much, by which patch, for each what.
 
-use super::{calls, headline, patch_of, whole};
+use super::{calls, first_with, headline, is_whole, patch_of, whole};
 use crate::compare::Comparison;
 use crate::findings::Findings;
 use crate::plan::Evidence;
@@ -122,6 +122,7 @@ pub fn finding(findings: &Findings, comparison: &Comparison) -> Finding {
         }
     };
     let patch = patch_of(findings, comparison);
+    let build = first_with(findings, comparison);
     let alone = findings.series.patches.len() == 1;
     let growth = growth(findings, comparison);
     let interval = comparison.verdict.interval_percent.filter(|[low, high]| low != high);
@@ -133,12 +134,14 @@ pub fn finding(findings: &Findings, comparison: &Comparison) -> Finding {
         before: amount(old),
         after: amount(new),
         by: match patch {
-            _ if alone => "this patch".into(),
-            Some(_) if answered(findings).is_some() => format!("this patch ({})", comparison.new_build),
-            Some(_) => format!("patch {}", comparison.new_build),
-            None => "this series".into(),
+            _ if alone && findings.plan.is_of_series() => "this patch".into(),
+            Some(_) if answered(findings).is_some() => format!("this patch ({build})"),
+            Some(_) => format!("patch {build}"),
+            None if !findings.plan.is_of_series() => comparison.new_build.clone(),
+            None if is_whole(findings, comparison) => "this series".into(),
+            None => format!("the patches after {} up to {build}", comparison.old_build),
         },
-        patch: patch.filter(|_| !alone).map(|_| comparison.new_build.clone()),
+        patch: patch.filter(|_| !alone).map(|_| build.to_owned()),
         whole: patch.filter(|_| !alone).and_then(|_| whole(findings, comparison)).map(|w| {
             let (old, new) = values(w);
             let difference = w.path.as_ref().map_or(new - old, |p| p.difference);

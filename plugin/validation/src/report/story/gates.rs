@@ -3,6 +3,7 @@
 //! `time` evidence.
 
 use super::is_whole;
+use crate::builds::IdentityField;
 use crate::compare::Comparison;
 use crate::findings::Findings;
 use crate::plan::Evidence;
@@ -55,16 +56,25 @@ fn protocol(findings: &Findings) -> Gate {
 
 fn identity(findings: &Findings) -> Option<Gate> {
     let (base, others) = findings.builds.split_first()?;
-    let different: Vec<String> = others
-        .iter()
-        .filter_map(|build| {
-            let fields = base.identity.differences(&build.identity);
-            (!fields.is_empty()).then(|| format!("{} differs in {}", build.label, fields.join(", ")))
-        })
-        .collect();
+    let (mut different, mut allowed) = (Vec::new(), Vec::new());
+    for build in others {
+        let planned = findings.plan.builds.iter().find(|b| b.label == build.label);
+        let may = planned.and_then(|b| b.source.as_ref()).map_or(&[][..], |s| &s.may_differ);
+        let fields = base.identity.differences(&build.identity);
+        let told = |fields: Vec<&IdentityField>| {
+            let names: Vec<String> = fields.iter().map(ToString::to_string).collect();
+            (!names.is_empty()).then(|| format!("{} differs in {}", build.label, names.join(", ")))
+        };
+        different.extend(told(fields.iter().filter(|f| !may.contains(f)).collect()));
+        if let Some(told) = told(fields.iter().filter(|f| may.contains(f)).collect()) {
+            allowed.push(format!("{told}, as the plan allows: {}", build.allowed_differences.join(", ")));
+        }
+    }
+    let pass = different.is_empty();
+    different.extend(allowed);
     Some(Gate {
         name: "build identity",
-        pass: different.is_empty(),
+        pass,
         detail: if different.is_empty() {
             "compiler, configuration and build names are equal on all sides".into()
         } else {
@@ -80,9 +90,10 @@ fn boots(findings: &Findings) -> Option<Gate> {
         .iter()
         .filter(|p| {
             let label = findings.plan.builds.get(p.build).map(|b| b.label.as_str());
-            let twin =
-                findings.builds.iter().any(|b| Some(b.label.as_str()) == label && b.same_image_as.is_some());
-            !twin
+            let record = findings.builds.iter().find(|b| Some(b.label.as_str()) == label);
+            // Bisection makes only the builds that it asks for.
+            let asked = record.is_some() || findings.plan.attribution.is_every_build();
+            asked && record.is_none_or(|b| b.same_image_as.is_none())
         })
         .count();
     let done = super::boots(findings);

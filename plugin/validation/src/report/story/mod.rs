@@ -17,11 +17,12 @@ pub use table::Table;
 use super::names::metric_name;
 use super::number::about;
 use super::wrap::one_line;
+use crate::attribution;
 use crate::changed::Fate;
 use crate::compare::{Comparison, VerdictName};
 use crate::findings::Findings;
-use crate::plan::Evidence;
-use crate::verdict::Outcome;
+use crate::plan::{Attribution, Evidence};
+use crate::verdict::{Incident, Outcome};
 use serde::Serialize;
 
 /// Everything the templates take.
@@ -206,15 +207,34 @@ pub fn headline(findings: &Findings) -> Option<&Comparison> {
             .filter(|c| c.workload == headline.workload && c.metric == headline.metric)
     };
     of_metric()
-        .find(|c| c.new_build == headline.culprit && is_step(findings, c))
-        .or_else(|| of_metric().find(|c| c.new_build == headline.culprit))
+        .find(|c| first_with(findings, c) == headline.culprit && is_step(findings, c))
+        .or_else(|| of_metric().find(|c| first_with(findings, c) == headline.culprit))
         .or_else(|| of_metric().next_back())
+}
+
+/// Places in the plan between which the change of a comparison happened.
+fn step(findings: &Findings, comparison: &Comparison) -> Option<(usize, usize)> {
+    let twins: Vec<(&str, &str)> = findings
+        .builds
+        .iter()
+        .filter_map(|b| Some((b.label.as_str(), b.same_image_as.as_deref()?)))
+        .collect();
+    attribution::step(&findings.plan, &twins, &comparison.old_build, &comparison.new_build)
+}
+
+/// The build that first has what the new side of a comparison has.
+pub fn first_with<'a>(findings: &'a Findings, comparison: &'a Comparison) -> &'a str {
+    match step(findings, comparison) {
+        Some((_, new)) => &findings.plan.builds[new].label,
+        None => &comparison.new_build,
+    }
 }
 
 /// The number of the one patch whose step a comparison is, where it is one.
 pub fn patch_of(findings: &Findings, comparison: &Comparison) -> Option<u32> {
-    let patches = |label: &str| findings.plan.builds.iter().find(|b| b.label == label).map(|b| b.patches);
-    let (old, new) = (patches(&comparison.old_build)?, patches(&comparison.new_build)?);
+    let (old, new) = step(findings, comparison)?;
+    let of_series = |at: usize| Some(&findings.plan.builds[at]).filter(|b| b.source.is_none());
+    let (old, new) = (of_series(old)?.patches, of_series(new)?.patches);
     (old + 1 == new).then_some(new)
 }
 
@@ -236,11 +256,7 @@ pub fn is_whole(findings: &Findings, comparison: &Comparison) -> bool {
 
 /// Whether a comparison is of neighbouring builds.
 fn is_step(findings: &Findings, comparison: &Comparison) -> bool {
-    let at = |label: &str| findings.plan.builds.iter().position(|b| b.label == label);
-    match (at(&comparison.old_build), at(&comparison.new_build)) {
-        (Some(old), Some(new)) => old + 1 == new,
-        _ => false,
-    }
+    step(findings, comparison).is_some_and(|(old, new)| old + 1 == new)
 }
 
 fn kind(outcome: &Outcome, finding: bool) -> &'static str {
@@ -280,7 +296,12 @@ fn obstacles(findings: &Findings) -> Vec<String> {
                 .collect();
             if undecided.is_empty() { findings.verdict.reasons.clone() } else { undecided }
         }
-        Outcome::Measured { .. } | Outcome::IdenticalImages => Vec::new(),
+        Outcome::Measured { .. } | Outcome::IdenticalImages => findings
+            .incidents
+            .iter()
+            .filter(|i| matches!(i, Incident::BuildFailed { .. }))
+            .map(ToString::to_string)
+            .collect(),
         Outcome::NotBuilt { file, option, reason } => {
             let option = option.as_ref().map_or_else(String::new, |o| format!(" ({o})"));
             vec![format!("{file}{option} is not compiled into the kernels that are measured: {reason}")]
@@ -378,7 +399,11 @@ fn order(findings: &Findings) -> String {
         [first, .., last] if shown.len() > NAMED => format!("{first} to {last}"),
         _ => shown.join(", "),
     };
-    if mirrored { format!("{list} and back") } else { list }
+    let list = if mirrored { format!("{list} and back") } else { list };
+    match plan.attribution {
+        Attribution::EveryBuild => list,
+        Attribution::Bisection => format!("{list}, builds by bisection"),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The finding's metric by build, in plan order.
 
-use super::short_commit;
+use super::{first_with, short_commit};
 use crate::compare::Comparison;
 use crate::findings::Findings;
 use crate::plan::{Evidence, PlannedBuild};
@@ -73,7 +73,10 @@ pub fn table(findings: &Findings, comparison: &Comparison) -> Table {
             }
             None => (String::new(), String::new()),
         };
-        let (label, subject) = row_name(findings, build);
+        // A later build with the image of an earlier one stands for that.
+        let first = step.map_or(build.label.as_str(), |step| first_with(findings, step));
+        let shown = findings.plan.builds.iter().find(|b| b.label == first).unwrap_or(build);
+        let (label, subject) = row_name(findings, shown);
         rows.push(Row {
             label,
             subject,
@@ -142,6 +145,9 @@ fn contrast<'a>(
 
 /// What a row is called, and what people know it by.
 fn row_name(findings: &Findings, build: &PlannedBuild) -> (String, String) {
+    if let Some(source) = &build.source {
+        return (build.label.clone(), source.to_string());
+    }
     if build.patches == 0 {
         let commit = findings.provenance.base_commit.as_deref().map(short_commit);
         let release = || {
